@@ -27,8 +27,9 @@ from importledger_client import manifest
 from importledger_client.book import book
 from importledger_client.comparing import compared
 from importledger_client.contract import ACCOUNT as CONTRACT
+from importledger_client.engine import Engine
 from importledger_client.manifest import Counting, NoAccount
-from importledger_client.mapped_source import MappedSource, _Store
+from importledger_client.mapped_source import MappedSource
 from importledger_client.mapping import MappingError, read_mapping
 from importledger_client.sources import Differs, Line, Source, Unreadable, _Counted
 from importledger_client.tables.columnar import Columnar
@@ -685,12 +686,17 @@ SOURCE_NAMES = "The names there must be among delimiter, encoding, sheets, ignor
     [
         ({"notes": [{"from": "z", "body": "x"}]}, {}, "notes.from: z must be the name of a table in `files`"),
         ({"notes": [{"on": "x", "body": "x"}]}, {}, "notes.on: must stand beside `from`"),
-        ({"notes": {"each": "x", "body": "x"}}, {}, "notes: each, from and on must stand in an item of a list"),
-        ({"each": "x"}, {}, "account: each, from and on must stand in an item of a list"),
+        (
+            {"notes": {"each": "x", "body": "x"}},
+            {},
+            "notes: each, from, on, where, first and last must stand in an item of a list",
+        ),
+        ({"each": "x"}, {}, "account: each, from, on, where, first and last must stand in an item of a list"),
         (
             {"transfer_balance": {"column": "x", "fromat": "y"}},
             {},
-            "fromat must not stand beside column, which takes decimals, default, first, format, table.",
+            "fromat must not stand beside column, which takes decimals, default, first, format, from, last, on, table,"
+            " where.",
         ),
         ({"sales_channel": {"column": "x", "format": "DD.MM.YYYY"}}, {}, "format must be YYYY-MM-DD for a text"),
         ({"transfer_balance": {"column": "x", "table": "y"}}, {}, "y must be the name of a table in `tables`"),
@@ -703,9 +709,13 @@ SOURCE_NAMES = "The names there must be among delimiter, encoding, sheets, ignor
         ({"external_account_number": {"constant": "1"}}, {}, "must name the column of the account's number"),
         ({}, {"files": {"": {"path": "z.csv", "key": "Nr"}}}, "has a further table without a name"),
         ({}, {"dates": "DD.MM."}, "dates must be written like DD.MM.YYYY"),
-        ({}, {"emtpy": ["x"]}, "among account, key, dates, decimals, empty, texts, tables, files, ignore, source."),
+        (
+            {},
+            {"emtpy": ["x"]},
+            "among account, key, where, dates, decimals, empty, texts, tables, files, ignore, source.",
+        ),
         ({}, {"source": {"encodign": "cp1252"}}, SOURCE_NAMES),
-        ({}, {"files": {"z": {"path": "z.csv", "kye": "Nr"}}}, "among path, key, unmatched, repeated, source."),
+        ({}, {"files": {"z": {"path": "z.csv", "kye": "Nr"}}}, "among path, key, where, unmatched, repeated, source."),
         ({}, {"files": {"z": {"path": "z", "key": "Nr", "source": {"x": "y"}}}}, SOURCE_NAMES),
     ],
 )
@@ -769,9 +779,9 @@ def test_cells_that_a_reader_loses_are_noticed_by_the_second_count(
 
 
 def test_cells_that_get_into_no_account_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The store of rows is broken on purpose: it loses the last of several."""
-    fill = _Store.fill
-    monkeypatch.setattr(_Store, "fill", lambda self, alias, rows, key: fill(self, alias, iter([*rows][:-1]), key))
+    """The engine is broken on purpose: it loses the last of several rows."""
+    fill = Engine.fill
+    monkeypatch.setattr(Engine, "fill", lambda self, name, kinds, rows: fill(self, name, kinds, iter([*rows][:-1])))
     written(tmp_path, "kunden.csv", "Nr;Name\nK1;Groß\nK2;Böhm\n")
     mapped(tmp_path)
     ended = importbook(*COUNT, at=tmp_path)

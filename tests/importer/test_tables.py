@@ -46,7 +46,8 @@ def read(path: Path, source: TableSource | None = None) -> list[list[Any]] | Non
     """The rows by column, None for an empty cell; None when the file is refused or a cell is doubted."""
     try:
         table = Table([str(path)], source or TableSource())
-        rows = [[row.get(name) for name in HEADER] for _, row in table.rows()]
+        found = [dict(zip(table.columns, row, strict=True)) for _, row in table.rows()]
+        rows = [[row.get(name) for name in HEADER] for row in found]
     except Unreadable as error:
         event(f"refused: {str(error).removeprefix(str(path))[:40]}")
         return None

@@ -1,57 +1,101 @@
 """Make accounts from rows of tables, as a mapping describes. `unused` records what is in no account."""
 
 import collections
-from collections.abc import Mapping
+import functools
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
 from decimal import Decimal
 from typing import Any, NamedTuple
 
 from importledger_client.answers import FieldError
-from importledger_client.contract import ACCOUNT, Field
-from importledger_client.mapping import SPECIAL, Plan, column_of, grouping_columns, is_object, joins, named
+from importledger_client.contract import ACCOUNT, EXACT, Field
+from importledger_client.engine import Join, Rows
+from importledger_client.expressions import expression
+from importledger_client.mapping import SPECIAL, MappingError, Plan, grouping_columns, is_object, joins, named
 from importledger_client.tables.reading import Table
-from importledger_client.unused import Numbered, UnusedCells
-from importledger_client.values import converted
+from importledger_client.unused import Row, TableUse, UnusedCells
+from importledger_client.values import Conversion, converted
 
 UNREADABLE = "UNREADABLE: "
 """Prefix of a value that does not have the form of the mapping. Without it, the service would accept some of them."""
-_TEXT = Field("", "text", {})
-Tables = Mapping[str, list[Numbered]]
-"""Rows of one account, by further table."""
+_JOINING = frozenset({"from", "on", "where"})
+Make = Callable[[Sequence[Row], str], Any]
+"""Makes a value from rows of one table, and the path of its parent with a full stop. None is no value."""
+Choose = Callable[[Sequence[Row]], Sequence[Row]]
 
 
-class _Rows(NamedTuple):
-    """Rows of one table, "" for the main one."""
+class _Value(NamedTuple):
+    """Place of an expression's value in each row, and place of the index of the reader that failed in it."""
 
-    table: str
-    rows: list[Numbered]
+    place: int
+    failed: int | None
+    readers: list[Conversion]
 
 
 class Mapped:
     """Makes accounts from rows. `unfit` has a sentence on the first value of each column that cannot be read."""
 
     def __init__(self, plan: Plan, supplier: str | None, tables: Mapping[str, Table]) -> None:
-        self._plan = plan
-        self._supplier = supplier
-        self._tables = tables
+        self._plan, self._supplier, self._tables = plan, supplier, tables
         self.unfit: dict[str, str] = {}
         self.unused = UnusedCells(plan)
-        self._errors: list[FieldError] = []
+        self.joins: list[Join] = []
+        """Joins of the tables without a key."""
         self.joined: set[tuple[str, str]] = set()
         """Columns by which tables are joined, named by `on` or not."""
         self._joins: dict[int, list[tuple[str, str]]] = {}
         self._resolve(plan.account, "", ())
-        self._used: dict[int, set[int]] = collections.defaultdict(set)
+        self.uses = {alias: self._use(alias) for alias in tables}
+        self.joins = [self._renamed(join) for join in self.joins]
+        self.expected: dict[tuple[str, int], tuple[str, str]] = {}
+        """Expressions that must be of a kind, with its name, by table and place."""
+        self._errors: list[FieldError] = []
+        self._rows: Rows = {}
+        self._of_account: list[dict[Any, Any]] = []
+        """Memory of parts of the mapping, which is emptied after each account."""
+        reads = set[str]()
+        self._make = self._object(plan.account, ACCOUNT, "", reads)
+        self._bit = self.uses[""].bit(reads)
+        self.filters = {alias: self._condition(alias, where) for alias, where in plan.filters.items() if where}
 
-    def account(
-        self, key: str, rows: list[Numbered], further_tables: Tables
-    ) -> tuple[dict[str, Any], list[FieldError]]:
+    def account(self, key: str, rows: Rows) -> tuple[dict[str, Any], list[FieldError]]:
         """Return one account, and the errors of its values that cannot be read."""
-        self._errors, self._used = [], collections.defaultdict(set)
-        account = self._object(self._plan.account, ACCOUNT, _Rows("", rows), further_tables, "")
-        self.unused.end_account(key, {"": rows, **further_tables})
+        self._errors, self._rows = [], rows
+        self.uses[""].mark(rows[""], self._bit)
+        account = self._make(rows[""], "") or {}
+        for alias, use in self.uses.items():
+            for row, column in use.end_account(rows[alias]):
+                if column is None:
+                    self.unused.unmatched(alias, [row[1]])
+                else:
+                    self.unused.differ(alias, column, row, row[use.place(use.columns[column])])
+        self.unused.end_account(key)
+        for memory in self._of_account:
+            memory.clear()
         if self._supplier:
             account["import_supplier"] = self._supplier
         return account, self._errors
+
+    def _value(self, table: str, text: str) -> _Value:
+        """Return the places of an expression's value in each row of a table."""
+        use, readers = self.uses[table], list[Conversion]()
+
+        def read(column: str, kind: str, form: str) -> str:
+            readers.append(self._conversion(column, kind, form, form))
+            return use.converted(readers[-1])
+
+        sql = expression(text).sql(use.columns.__getitem__, read)
+        failed = " ".join(
+            f"WHEN {use.columns[reader.column]} IS NOT NULL AND {use.converted(reader)} IS NULL THEN {number}"
+            for number, reader in enumerate(readers)
+        )
+        return _Value(use.place(sql), use.place(f"CASE {failed} END") if failed else None, readers)
+
+    def _condition(self, table: str, text: str) -> _Value:
+        found = self._value(table, text)
+        self.expected[table, found.place] = text, "true or false"
+        return found
 
     def _resolve(self, spec: Any, table: str, shared: tuple[str, ...] | None) -> None:
         """Find the columns by which each `from` joins its parent: those of `on`, else the parent's `each` by name.
@@ -61,157 +105,352 @@ class Mapped:
         if isinstance(spec, list):
             for item in spec:
                 self._resolve(item, table, shared)
-        if not is_object(spec):
+        if not isinstance(spec, Mapping):
             return
         if "from" in spec:
             child = str(spec["from"])
-            self._joins[id(spec)] = joins(spec)
+            pairs = self._joins[id(spec)] = joins(spec)
             if "on" not in spec and shared and all(column in self._tables[child].columns for column in shared):
-                self._joins[id(spec)] = [(column, column) for column in shared]
-            self.joined |= {(child, column) for _, column in self._joins[id(spec)]}
+                pairs = self._joins[id(spec)] = [(column, column) for column in shared]
+            self.joined |= {(child, column) for _, column in pairs}
+            if not self._plan.keys[child]:
+                if not pairs:
+                    raise MappingError(f"files.{child} must have a `key`, or each `from: {child}` must have `on`.")
+                self.joins.append(Join(table, child, tuple(pairs)))
             table, shared = child, None
-        for name, inner in spec.items():
+        for name, inner in spec.items() if is_object(spec) else ():
             if name not in SPECIAL:
                 self._resolve(inner, table, grouping_columns(spec) or shared)
 
-    def _object(
-        self, spec: Mapping[str, Any], fields: Mapping[str, Field], rows: _Rows, further_tables: Tables, before: str
-    ) -> dict[str, Any]:
-        account: dict[str, Any] = {}
+    def _use(self, alias: str) -> TableUse:
+        columns = self._plan.columns | self.joined
+        always = [self._plan.keys[alias], *(expression(where).columns if (where := self._plan.filters[alias]) else ())]
+        return TableUse(alias, [name for name in self._tables[alias].columns if (alias, name) in columns], always)
+
+    def _renamed(self, join: Join) -> Join:
+        ours, theirs = self.uses[join.parent].columns, self.uses[join.child].columns
+        return join._replace(on=tuple((ours[parent], theirs[child]) for parent, child in join.on))
+
+    def _object(self, spec: Mapping[str, Any], fields: Mapping[str, Field], table: str, reads: set[str]) -> Make:
+        """Return the maker of an object. The columns of `table` that it reads are added to `reads`."""
+        makers: list[tuple[str, Make]] = []
         for name, inner in spec.items():
             if name in SPECIAL:
                 continue
             field = fields.get(name) or Field(name, "json", {})
-            path = f"{before}{name}"
             if isinstance(inner, list):
-                value: Any = []
-                for item in inner:
-                    self._add_items(value, item, field, rows, further_tables, path)
+                make = self._list(inner, field, table, reads)
             elif is_object(inner):
-                value = self._object(inner, field.fields, rows, further_tables, f"{path}.")
+                make = _below(f"{name}.", self._object(inner, field.fields, table, reads))
             else:
-                value = self._value(inner, field, rows, path)
-            if value not in (None, "", [], {}):
-                account[name] = value
-        return account
+                make = self._field(inner, field, table, reads)
+            makers.append((name, make))
 
-    def _add_items(
-        self, items: list[Any], spec: Any, field: Field, rows: _Rows, further_tables: Tables, path: str
-    ) -> None:
-        """Add the objects of a list: one, or one for each group of rows."""
+        def object_of(rows: Sequence[Row], before: str) -> dict[str, Any] | None:
+            made = {name: value for name, make in makers if (value := make(rows, before)) is not None}
+            return made or None
+
+        return object_of
+
+    def _list(self, specs: list[Any], field: Field, table: str, reads: set[str]) -> Make:
+        makers = [self._items(spec, field, table, reads) for spec in specs]
+
+        def list_of(rows: Sequence[Row], before: str) -> list[Any] | None:
+            made: list[Any] = []
+            for make in makers:
+                make(made, rows, before)
+            return made or None
+
+        return list_of
+
+    def _items(
+        self, spec: Any, field: Field, table: str, reads: set[str]
+    ) -> Callable[[list[Any], Sequence[Row], str], None]:
+        """Return the maker of the items of a list: one, or one for each group of rows."""
         if not is_object(spec):
-            if (text := self._value(spec, _TEXT, rows, path)) is not None:
-                items.append(text)
-            return
-        if "from" in spec:
-            rows = self._joined(spec, rows, further_tables)
-        for group in _groups(spec, rows):
-            item = self._object(spec, field.fields, group, further_tables, f"{path}.{len(items)}.")
-            if any(not _is_constant(spec.get(name)) for name in item):
-                for column in grouping_columns(spec):
-                    self.unused.read(group.table, group.rows, column)
-                items.append(item)
+            make_text = self._field(spec, Field(field.name, "text", {}), table, reads)
 
-    def _joined(self, spec: Mapping[str, Any], parent: _Rows, further_tables: Tables) -> _Rows:
-        """Return the rows of a further table that belong to the parent's rows."""
-        table, on = str(spec["from"]), self._joins[id(spec)]
-        rows = further_tables.get(table, [])
-        if on:
-            ours, theirs = zip(*on, strict=True)
-            expected = {_keys(row, ours) for row in parent.rows}
-            rows = [row for row in rows if all(key := _keys(row, theirs)) and key in expected]
-            for column in ours:
-                self.unused.read(parent.table, parent.rows, column)
-            for column in theirs:
-                self.unused.read(table, rows, column)
-        self.unused.join(table, rows, self._used[id(spec)])
-        return _Rows(table, rows)
+            def text_of(made: list[Any], rows: Sequence[Row], before: str) -> None:
+                if (text := make_text(rows, before)) is not None:
+                    made.append(text)
 
-    def _value(self, spec: Any, field: Field, rows: _Rows, path: str) -> Any:
-        """Return the value of a field. An unreadable value adds an error, and is marked as `UNREADABLE`."""
-        if isinstance(spec, Mapping) and "constant" in spec:
-            return converted(spec["constant"], field.kind) if spec["constant"] != "" else None
-        options: Mapping[str, Any] = spec if isinstance(spec, Mapping) else {}
-        column = column_of(spec)
-        row = self._row(rows, column, options)
-        value = row.cells[column] if row is not None else None
-        if "table" in options and value is not None:
-            table = self._plan.tables[str(options["table"])]
-            value = table.get(str(value), options.get("default", value))
-        if value in (None, ""):
-            value = options.get("default")
-        if value in (None, ""):
+            return text_of
+        rows_below = self._below(spec, table, reads) if "from" in spec else None
+        table = str(spec.get("from", table))
+        use, each, own = self.uses[table], grouping_columns(spec), set[str]()
+        choose = self._choosing(spec, table, own)
+        where = self._where(spec, table) if rows_below is None else None
+        groups = _grouping([use.place(use.columns[column]) for column in each], is_single="from" in spec)
+        make = self._object(spec, field.fields, table, own)
+        bit, bit_of_each = use.bit(own), use.bit(each)
+        filled = {name for name, inner in spec.items() if not (isinstance(inner, Mapping) and "constant" in inner)}
+
+        def items_of(made: list[Any], rows: Sequence[Row], before: str) -> None:
+            found = rows_below(rows) if rows_below else rows
+            for group in groups(where(found) if where else found):
+                chosen = choose(group) if choose else group
+                if len(chosen) < len(group):
+                    numbers = {row[1] for row in chosen}
+                    use.mark([row for row in group if row[1] not in numbers], 1)
+                use.mark(chosen, bit)
+                item = make(chosen, f"{before}{field.name}.{len(made)}.")
+                if item and not filled.isdisjoint(item):
+                    use.mark(group, bit_of_each)
+                    made.append(item)
+
+        return items_of
+
+    def _where(self, spec: Mapping[str, Any], table: str) -> Choose | None:
+        if "where" not in spec:
             return None
-        dates = str(options.get("format", self._plan.dates))
-        decimals = str(options.get("decimals", self._plan.decimals))
-        try:
-            return converted(value, field.kind, dates=dates, decimals=decimals, field=field.name)
-        except (ValueError, ArithmeticError):
-            location = self._tables[rows.table].location(row.number) if row is not None else "default"
-            form = {"date": dates, "moment": dates, "boolean": "ja or nein"}.get(field.kind, decimals)
-            is_short = "YY" in form and "YYYY" not in form
-            also = ", and a birth date must have a year of four digits" if is_short else ""
-            name, rule = named(rows.table, column), f"must be written like {form}{also}."
-            self.unfit.setdefault(name, f"the value {str(value)!r} in {location} {rule}")
-            detail = f"{location[0].upper()}{location[1:]}, column {name}: the value {rule}"
-            self._errors.append(FieldError(path, "invalid", detail))
-            return f"{UNREADABLE}{value}"
+        found = self._condition(table, str(spec["where"]))
+        self.uses[table].always.update(expression(str(spec["where"])).columns)
 
-    def _row(self, rows: _Rows, column: str, options: Mapping[str, Any]) -> Numbered | None:
-        """Return the row whose value of a column is used, None if no row has one.
+        def where(rows: Sequence[Row]) -> Sequence[Row]:
+            for row in rows if found.failed is not None else ():
+                self._check_reader(found, row, table, "", "")
+            return [row for row in rows if row[found.place]]
 
-        All rows must have the same value unless `first` chooses one.
+        return where
+
+    def _below(self, spec: Mapping[str, Any], table: str, reads: set[str]) -> Choose:
+        """Return a function from the parent's rows to the rows of a further table that belong to them."""
+        child, on = str(spec["from"]), self._joins[id(spec)]
+        ours, theirs = self.uses[table], self.uses[child]
+        reads.update(column for column, _ in on)
+        bit = theirs.bit([column for _, column in on])
+        where = self._where(spec, child)
+        index, seen = dict[Any, list[Row]](), dict[int, None]()
+        self._of_account += [index, seen]
+        key_of = _key_of([ours.place(ours.columns[column]) for column, _ in on])
+        key_of_child = _key_of([theirs.place(theirs.columns[column]) for _, column in on])
+
+        def below(rows: Sequence[Row]) -> Sequence[Row]:
+            if not index:
+                for row in where(self._rows[child]) if where else self._rows[child]:
+                    if None not in (key := key_of_child(row)):
+                        index.setdefault(key, []).append(row)
+            keys = {key_of(row) for row in rows}
+            found = [row for key in keys for row in index.get(key, ())]
+            if len(keys) > 1:
+                found.sort(key=operator.itemgetter(1))
+            for row in found:
+                if row[1] in seen:
+                    self.unused.repeat(child, row[1])
+                seen[row[1]] = None
+            theirs.mark(found, bit)
+            return found
+
+        return below
+
+    def _choosing(self, spec: Mapping[str, Any], table: str, reads: set[str]) -> Choose | None:
+        """Return a function that chooses the rows with the least or greatest value, as `first` or `last` says."""
+        option = next((option for option in ("first", "last") if option in spec), None)
+        if option is None:
+            return None
+        by, use, best = str(spec[option]).removeprefix("by "), self.uses[table], min if option == "first" else max
+        reads.add(by)
+        place = use.place(use.converted(self._conversion(by, "order")))
+
+        def choose(rows: Sequence[Row]) -> Sequence[Row]:
+            orders = [(_order(row[place]), row) for row in rows if row[place] is not None]
+            if len({kind for (kind, _), _ in orders}) != 1:
+                return rows
+            chosen = best(order for order, _ in orders)
+            return [row for order, row in orders if order == chosen]
+
+        return choose
+
+    def _field(self, spec: Any, field: Field, table: str, reads: set[str]) -> Make:
+        """Return the maker of a field."""
+        options: Mapping[str, Any] = spec if isinstance(spec, Mapping) else {"column": spec}
+        if "from" in options:
+            below, child, own = self._below(options, table, reads), str(options["from"]), set[str]()
+            make = self._field({name: options[name] for name in options.keys() - _JOINING}, field, child, own)
+            use, bit = self.uses[child], self.uses[child].bit(own)
+
+            def from_below(rows: Sequence[Row], before: str) -> Any:
+                found = below(rows)
+                use.mark(found, bit)
+                return make(found, before)
+
+            return from_below
+        if "constant" in options:
+            constant = converted(options["constant"], field.kind) if options["constant"] != "" else None
+            return lambda rows, before: constant
+        dates, decimals = str(options.get("format", "")), str(options.get("decimals", ""))
+        conversion = self._conversion(str(options.get("column", "")), field.kind, dates, decimals, field.name)
+        stored = conversion.stored(options.get("default") or None)
+        default = None if stored is None else conversion.loaded(stored)
+        if "sum" in options or "sql" in options:
+            make = self._of_expression(options, conversion, table, reads)
+        else:
+            make = self._of_column(options, conversion, table, reads)
+        if default is None:
+            return make
+
+        def with_default(rows: Sequence[Row], before: str) -> Any:
+            value = make(rows, before)
+            return default if value is None else value
+
+        return with_default
+
+    def _of_column(self, options: Mapping[str, Any], conversion: Conversion, table: str, reads: set[str]) -> Make:
+        column, use = conversion.column, self.uses[table]
+        reads.add(column)
+        place = use.place(use.columns[column])
+        row_of = self._choosing_one(options, column, place, table, reads)
+        look_up = self._looking_up(options, conversion, table)
+        is_text = conversion.kind in ("text", "texts") or look_up is not None
+        stored = None if is_text else use.place(use.converted(conversion))
+
+        def value(rows: Sequence[Row], before: str) -> Any:
+            row = rows[0] if len(rows) == 1 else row_of(rows)
+            if row is None or (text := row[place]) is None:
+                return None
+            if look_up is not None:
+                return look_up(text, row, before)
+            if stored is None:
+                return text if conversion.kind == "text" else [text]
+            if row[stored] is None:
+                return self._unreadable(conversion, text, row, table, before)
+            return conversion.loaded(row[stored])
+
+        return value
+
+    def _of_expression(self, options: Mapping[str, Any], conversion: Conversion, table: str, reads: set[str]) -> Make:
+        text, is_sum = str(options.get("sum") or options["sql"]), "sum" in options
+        reads.update(expression(text).columns)
+        found = self._value(table, text)
+        if is_sum:
+            self.expected[table, found.place] = text, "a number"
+        conversion = conversion._replace(column=text)
+        row_of = self._choosing_one(options, text, found.place, table, reads)
+        look_up = self._looking_up(options, conversion, table)
+
+        def value(rows: Sequence[Row], before: str) -> Any:
+            for each in rows if found.failed is not None else ():
+                if (unreadable := self._check_reader(found, each, table, before, conversion.field)) is not None:
+                    return unreadable
+            row: Row | None
+            if is_sum:
+                cells = [_plain(row[found.place]) for row in rows if row[found.place] is not None]
+                row, cell = rows[0] if rows else None, functools.reduce(EXACT.add, cells) if cells else None
+            else:
+                row = row_of(rows)
+                cell = None if row is None else _plain(row[found.place])
+            if row is None or cell is None or cell == "":
+                return None
+            if look_up is not None:
+                return look_up(str(cell), row, before)
+            return self._loaded(conversion, cell, row, table, before)
+
+        return value
+
+    def _choosing_one(
+        self, options: Mapping[str, Any], label: str, place: int, table: str, reads: set[str]
+    ) -> Callable[[Sequence[Row]], Row | None]:
+        """Return a function that chooses the row whose value is used, None if no row has one.
+
+        All rows must have the same value unless `first` or `last` chooses one.
         """
-        filled = [row for row in rows.rows if row.cells.get(column) is not None]
-        self.unused.read(rows.table, filled, column)
-        if "first" in options:
-            by = str(options["first"]).removeprefix("by ")
-            self.unused.read(rows.table, rows.rows, by)
-            orders = [(order, row) for row in filled if (order := self._order(row, by)) is not None]
-            if len({kind for (kind, _), _ in orders}) == 1:
-                least = min(order for order, _ in orders)
-                filled = [row for order, row in orders if order == least]
-        if not filled:
+        choose = self._choosing(options, table, reads)
+
+        def row_of(rows: Sequence[Row]) -> Row | None:
+            filled: Sequence[Row] = [row for row in rows if row[place] is not None]
+            chosen = choose(filled) if choose else filled
+            if not chosen:
+                return None
+            other = next((row for row in chosen if row[place] != chosen[0][place]), None)
+            if other is not None:
+                self.unused.differ(table, label, other, other[place])
+            return chosen[0]
+
+        return row_of
+
+    def _looking_up(
+        self, options: Mapping[str, Any], conversion: Conversion, table: str
+    ) -> Callable[[str, Row, str], Any] | None:
+        """Return a function from a value to that of a lookup table, None for a field without one."""
+        if "table" not in options:
             return None
-        value = str(filled[0].cells[column])
-        other = next((row for row in filled if str(row.cells[column]) != value), None)
-        if other is not None:
-            self.unused.differ(rows.table, column, other)
-        return filled[0]
+        name = str(options["table"])
+        entries, has_default = self._plan.tables[name], "default" in options
 
-    def _order(self, row: Numbered, by: str) -> tuple[str, Any] | None:
-        """Return (kind, value) by which a row is ordered: a moment, else a number, else text. None without a value."""
-        cell = row.cells.get(by)
-        if cell is None:
+        def look_up(text: str, row: Row, before: str) -> Any:
+            entry = entries.get(text)
+            if entry is None and not has_default:
+                rule = f"must have an entry in the lookup table {name}: {text!r} has none."
+                return self._refused(conversion, text, row, table, before, rule)
+            return self._loaded(conversion, entry, row, table, before) if entry else None
+
+        return look_up
+
+    def _conversion(self, column: str, kind: str, dates: str = "", decimals: str = "", field: str = "") -> Conversion:
+        return Conversion(column, kind, dates or self._plan.dates, decimals or self._plan.decimals, field)
+
+    def _loaded(self, conversion: Conversion, cell: Any, row: Row, table: str, before: str) -> Any:
+        stored = conversion.stored(cell)
+        return self._unreadable(conversion, cell, row, table, before) if stored is None else conversion.loaded(stored)
+
+    def _check_reader(self, found: _Value, row: Row, table: str, before: str, field: str) -> str | None:
+        """Return the mark of an unreadable value if `number` or `day` cannot read a cell of this row."""
+        assert found.failed is not None, "the expression reads a column"
+        if row[found.failed] is None:
             return None
-        for kind in ("moment", "decimal"):
-            try:
-                value = converted(cell, kind, dates=self._plan.dates, decimals=self._plan.decimals)
-            except (ValueError, ArithmeticError):
-                continue
-            return kind, Decimal(value) if kind == "decimal" else value
-        return "text", str(cell)
+        reader, use = found.readers[row[found.failed]], self.uses[table]
+        cell = row[use.place(use.columns[reader.column])]
+        return self._unreadable(reader._replace(field=field), cell, row, table, before)
+
+    def _unreadable(self, conversion: Conversion, value: Any, row: Row, table: str, before: str) -> str:
+        return self._refused(conversion, value, row, table, before, conversion.rule)
+
+    def _refused(self, conversion: Conversion, value: Any, row: Row, table: str, before: str, rule: str) -> str:
+        """Add an error, and return the mark of an unreadable value."""
+        location, name = self._tables[table].location(row[1]), named(table, conversion.column)
+        self.unfit.setdefault(name, f"the value {str(value)!r} in {location} {rule}")
+        detail = f"{location[0].upper()}{location[1:]}, column {name}: the value {rule}"
+        self._errors.append(FieldError(f"{before}{conversion.field}", "invalid", detail))
+        return f"{UNREADABLE}{value}"
 
 
-def _groups(spec: Mapping[str, Any], rows: _Rows) -> list[_Rows]:
-    """Return the rows of each object: by the columns of `each`, else one by one below `from`, else all of them."""
-    if each := grouping_columns(spec):
-        groups: dict[tuple[str, ...], list[Numbered]] = {}
-        for row in rows.rows:
-            if any(key := _keys(row, each)):
-                groups.setdefault(key, []).append(row)
-        return [_Rows(rows.table, group) for group in groups.values()]
-    return [_Rows(rows.table, [row]) for row in rows.rows] if "from" in spec else [rows]
+def _below(name: str, make: Make) -> Make:
+    return lambda rows, before: make(rows, before + name)
 
 
-def _keys(row: Numbered, columns: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(key_of(row.cells.get(column)) for column in columns)
+def _key_of(places: Sequence[int]) -> Callable[[Row], tuple[Any, ...]]:
+    return lambda row: tuple([row[place] for place in places])
 
 
-def key_of(cell: Any) -> str:
-    """Return a cell as a key, the same for a number and its text."""
-    return "" if cell is None else str(cell)
+def _grouping(places: Sequence[int], *, is_single: bool) -> Callable[[Sequence[Row]], Iterable[Sequence[Row]]]:
+    """Return a function that groups rows: by the cells at these places, else one by one or all together."""
+    if not places:
+        return (lambda rows: [[row] for row in rows]) if is_single else lambda rows: [rows]
+    key_of = _key_of(places)
+
+    def groups(rows: Sequence[Row]) -> Iterable[Sequence[Row]]:
+        found: dict[Any, list[Row]] = collections.defaultdict(list)
+        for row in rows:
+            if any(key := key_of(row)):
+                found[key].append(row)
+        return found.values()
+
+    return groups
 
 
-def _is_constant(spec: Any) -> bool:
-    return isinstance(spec, Mapping) and "constant" in spec
+def _plain(value: Any) -> Any:
+    """Return a value of the engine as a cell."""
+    match value:
+        case float():
+            return Decimal(f"{value:.15g}")
+        case Decimal():
+            return value.normalize(EXACT)
+        case date():
+            return value.isoformat()
+        case _:
+            return value
+
+
+def _order(value: str) -> tuple[str, Any]:
+    """Return (kind, value) of a text that was stored for ordering."""
+    return value[0], Decimal(value[1:]) if value[0] == "d" else value[1:]

@@ -4,10 +4,9 @@ Rows are stored on disk by their keys: they may be in any order, and more than f
 """
 
 import collections
-import sqlite3
+import contextlib
 import tempfile
 from collections.abc import Iterator, Sequence
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +14,28 @@ import msgspec
 
 from importledger_client.answers import FieldError
 from importledger_client.display import counted
-from importledger_client.mapped import Mapped, key_of
-from importledger_client.mapping import Plan, check_columns, named, text_columns
-from importledger_client.sources import Differs, Line, Source
+from importledger_client.engine import Engine
+from importledger_client.mapped import Mapped
+from importledger_client.mapping import MappingError, Plan, check_columns, named, text_columns
+from importledger_client.sources import Differs, Line, Source, Unreadable
 from importledger_client.tables.reading import Table
-from importledger_client.tables.table import Row
-from importledger_client.unused import Numbered
-from importledger_client.values import clean
+from importledger_client.unused import TableUse
+from importledger_client.values import NO_VALUE, ROUNDED, clean
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
-_decode = msgspec.json.Decoder(float_hook=Decimal).decode
-_NO_VALUE = "may mean no value: list it in `empty` of the mapping, or in `texts` if it is text."
-_ROUNDED = (
-    "Excel writes for a long number and which has lost digits: export the column as text, or list the value in `texts`"
-    " of the mapping if it is text."
-)
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(Line).decode
+_SQL_TYPES = {"number": "DECIMAL(38, 10)", "day": "DATE"}
+_TYPES = {
+    "true or false": ("BOOLEAN",),
+    "a number": ("DECIMAL", "DOUBLE", "HUGEINT", "BIGINT", "INTEGER", "SMALLINT", "TINYINT"),
+}
+"""Prefixes of the engine's types, by what an expression must be."""
+_DOUBTS = {
+    NO_VALUE: "may mean no value: list it in `empty` of the mapping, or in `texts` if it is text.",
+    ROUNDED: "Excel writes for a long number and which has lost digits: export the column as text, or list the value in"
+    " `texts` of the mapping if it is text.",
+}
 
 
 class MappedSource(Source):
@@ -50,12 +56,13 @@ class MappedSource(Source):
         self.doubts: list[str] = []
         """Sentences on cells and sheets that the mapping must decide on."""
         self._plan, self._supplier, self._is_strict = plan, supplier, is_strict
-        self._rows_read = 0
-        self._empty_cells: collections.Counter[tuple[str, str]] = collections.Counter()
+        self._accounts_read = 0
+        self._left_out: collections.Counter[tuple[str, str]] = collections.Counter()
+        """Cells that are no value or in no account, by table and column; rows left out by `where`, by ""."""
 
     @property
     def read(self) -> int:
-        return self._rows_read
+        return self._accounts_read
 
     def columns_nowhere(self) -> list[str]:
         """Return the columns of all tables that the mapping neither reads nor ignores."""
@@ -74,9 +81,14 @@ class MappedSource(Source):
             if self.mapped is None:  # reading ended early
                 continue
             cells = sum(table.filled.values()) + table.skipped
-            used = sum(number for (name, _), number in self.mapped.unused.used.items() if name == alias)
+            used = self.mapped.uses[alias].cells()[0].total()
             ignored = f", {cells - used:,} of them ignored" if cells != used else ""
-            yield f"{alias or table.name}: {counted(table.rows_read, 'row')}, {counted(cells, 'filled cell')}{ignored}"
+            without = self._left_out[alias, ""]
+            left_out = f" ({without:,} left out by `where`)" if without else ""
+            yield (
+                f"{alias or table.name}: {counted(table.rows_read, 'row')}{left_out},"
+                f" {counted(cells, 'filled cell')}{ignored}"
+            )
 
     def open_points(self) -> list[str]:
         """Return sentences on all points that the mapping must decide before anything is sent."""
@@ -87,19 +99,18 @@ class MappedSource(Source):
     def lines(self) -> Iterator[Line]:
         """Yield the accounts. Raises Unreadable, and Differs unless every row and cell is accounted for."""
         with tempfile.TemporaryDirectory(prefix="importbook-") as folder:
-            store = _Store(Path(folder) / "rows.db")
-            try:
-                self._load(store)
+            self._open()
+            self.mapped = Mapped(self._plan, self._supplier, self.tables)
+            with contextlib.closing(Engine(Path(folder), self.tables)) as engine:
+                self._load(engine, self.mapped)
+                lines = self._lines(engine, self.mapped)
                 if self._is_strict:
-                    self._refuse_open(store)
-                self.mapped = Mapped(self._plan, self._supplier, self.tables)
-                yield from self._lines(store, self.mapped)
-                self._settle()
-            finally:
-                store.close()
+                    lines = self._decided(lines, Path(folder) / "lines")
+                for self._accounts_read, line in enumerate(lines, 1):
+                    yield line
 
-    def _load(self, store: "_Store") -> None:
-        """Read all tables, and count each a second time."""
+    def _open(self) -> None:
+        """Read the headers of all tables."""
         sources = {"": (self.files, self._plan.source)}
         sources |= {alias: ([file.path], file.source) for alias, file in self._plan.files.items()}
         columns_read = self._plan.columns
@@ -116,34 +127,77 @@ class MappedSource(Source):
             ]
             self.tables[alias] = Table(names, source, ignored=ignored[alias], chosen_elsewhere=other_sheets)
         check_columns(self._plan, {alias: table.columns for alias, table in self.tables.items()})
-        for alias, table in self.tables.items():
-            store.fill(alias, self._cleaned(alias, table, columns_read), self._plan.keys[alias])
-            self.doubts += [sentence for word, sentence in table.doubts if not word or word not in self._plan.empty]
-        self.doubts += self._dates_in_texts()
-        store.index()
-        self.size = self.tables[""].rows_read
 
-    def _cleaned(self, alias: str, table: Table, columns_read: set[tuple[str, str]]) -> Iterator[tuple[int, Row]]:
-        """Yield the rows without empty cells, and without blanks around texts. Adds doubts at the end."""
-        found: dict[tuple[str, str], str] = {}
-        texts = {column for table, column, _ in text_columns(self._plan.account) if table == alias}
-        empty = frozenset(self._plan.empty)
+    def _load(self, engine: Engine, mapped: Mapped) -> None:
+        """Read all tables, count each a second time, and join their rows to accounts."""
+        for alias, table in self.tables.items():
+            use = mapped.uses[alias]
+            kinds = dict.fromkeys(use.columns.values(), "VARCHAR")
+            kinds |= {name: _SQL_TYPES.get(conversion.kind, "VARCHAR") for conversion, name in use.conversions.items()}
+            engine.fill(alias, kinds, self._stored(alias, table, use))
+            self.doubts += [sentence for word, sentence in table.doubts if not word or word not in self._plan.empty]
+            self._check_types(engine, mapped, alias)
+            self._filter(engine, mapped, alias)
+            self.doubts += self._doubts_of(engine, alias, use)
+        self.doubts += self._dates_in_texts()
+        engine.join(
+            {alias: mapped.uses[alias].columns.get(key, "") for alias, key in self._plan.keys.items()}, mapped.joins
+        )
+
+    def _stored(self, alias: str, table: Table, use: TableUse) -> Iterator[list[Any]]:
+        """Yield the rows for the engine: their numbers, then their cells without blanks, then the converted ones."""
+        empty, emptied = frozenset(self._plan.empty), [0] * len(use.columns)
+        columns = [*use.columns]
+        places = [table.columns.index(column) for column in columns]
+        conversions = [(columns.index(conversion.column), conversion.stored) for conversion in use.conversions]
         for number, row in table.rows():
-            cells: Row = {}
-            for column, cell in row.items():
-                value = clean(cell, empty)
-                if value is None:
-                    self._empty_cells[alias, column] += 1
+            cells = [row[place] for place in places]
+            texts = [clean(cell, empty) for cell in cells]
+            if texts != cells:
+                for place, text in enumerate(texts):
+                    emptied[place] += text is None and cells[place] is not None
+            stored: list[Any] = [number, *texts]
+            for place, convert in conversions:
+                cell, text = cells[place], texts[place]
+                stored.append(None if text is None else convert(text if type(cell) is str else cell))
+            yield stored
+        self._left_out.update({(alias, column): cells for column, cells in zip(use.columns, emptied, strict=True)})
+
+    def _check_types(self, engine: Engine, mapped: Mapped, alias: str) -> None:
+        """Raise MappingError for a condition that is not true or false, and for a sum of texts."""
+        types = engine.types(alias, mapped.uses[alias].values)
+        for (table, place), (text, kind) in mapped.expected.items():
+            if table == alias and not types[place - 2].startswith(_TYPES[kind]):
+                raise MappingError(f"{self.mapping}: {text!r} must be {kind}.")
+
+    def _filter(self, engine: Engine, mapped: Mapped, alias: str) -> None:
+        """Leave out the rows of a table for which its `where` is not true. Raises Unreadable for an unreadable cell."""
+        if alias not in mapped.filters:
+            return
+        use, found = mapped.uses[alias], mapped.filters[alias]
+        if found.failed is not None and (failed := engine.first(alias, use.values[found.failed - 2])):
+            number, reader = failed[0], found.readers[failed[1]]
+            column = named(alias, reader.column)
+            raise Unreadable(
+                f"{self.tables[alias].name}, {self._location(alias, number)}, column {column}: the value {reader.rule}"
+            )
+        names = ["", *use.columns]
+        before = engine.filled(alias, use.columns.values())
+        engine.filter(alias, use.values[found.place - 2])
+        after = engine.filled(alias, use.columns.values())
+        for name, all_cells, cells in zip(names, before, after, strict=True):
+            self._left_out[alias, name] += all_cells - cells
+
+    def _doubts_of(self, engine: Engine, alias: str, use: TableUse) -> Iterator[str]:
+        """Yield sentences on words that may mean "no value", and on rounded numbers in text columns."""
+        texts = {column for table, column, _ in text_columns(self._plan.account) if table == alias}
+        for column, name in use.columns.items():
+            for pattern, reason in _DOUBTS.items():
+                if pattern is ROUNDED and column not in texts:
                     continue
-                cells[column] = value
-                if (alias, column) in columns_read and self._plan.is_doubtful(value):
-                    found.setdefault((column, _NO_VALUE), f"{table.location(number)} has {value}")
-                if column in texts and self._plan.is_rounded(value):
-                    found.setdefault((column, _ROUNDED), f"{table.location(number)} has {value}")
-            yield number, cells
-        self.doubts += [
-            f"column {named(alias, column)}: {first}, which {why}" for (column, why), first in found.items()
-        ]
+                if found := engine.first_like(alias, name, pattern.pattern, self._plan.texts):
+                    number, text = found
+                    yield f"column {named(alias, column)}: {self._location(alias, number)} has {text}, which {reason}"
 
     def _dates_in_texts(self) -> Iterator[str]:
         """Yield sentences on text columns with dates of a workbook: Excel makes dates of texts such as 1/2."""
@@ -155,92 +209,53 @@ class MappedSource(Source):
                     f" `{{column: {column}, format: YYYY-MM-DD}}`."
                 )
 
-    def _refuse_open(self, store: "_Store") -> None:
-        """Raise Differs if a part of the tables is in no account and not ignored."""
-        self.mapped = Mapped(self._plan, self._supplier, self.tables)
-        for _ in self._lines(store, self.mapped):
-            pass
-        self._settle()
-        self._rows_read = 0
-        if found := self.open_points():
-            raise Differs("\n".join(["Nothing was sent, since the mapping leaves something open:", *found]))
+    def _decided(self, lines: Iterator[Line], path: Path) -> Iterator[Line]:
+        """Yield the lines after all of them were made. Raises Differs if a part of the tables is open."""
+        with path.open("w+b") as file:
+            for line in lines:
+                content = _pack(line)
+                file.write(len(content).to_bytes(4, "big") + content)
+            if found := self.open_points():
+                raise Differs("\n".join(["Nothing was sent, since the mapping leaves something open:", *found]))
+            file.seek(0)
+            while size := file.read(4):
+                yield _unpack(file.read(int.from_bytes(size, "big")))
 
-    def _lines(self, store: "_Store", mapped: Mapped) -> Iterator[Line]:
-        for key, rows in store.groups():
-            self._rows_read += len(rows)
-            if key:
-                account, errors = mapped.account(
-                    key, rows, {alias: store.rows(alias, key) for alias in self._plan.files}
-                )
-                yield Line(rows[0].number, _encode(account), tuple(errors), key)
-                continue
-            for row in rows:
-                mapped.unused.add_unmatched("", row)
-                location = self._location("", row.number)
-                sentence = f"{location[0].upper()}{location[1:]} must have a value in column {self._plan.key}."
-                yield Line(row.number, b"", (FieldError("external_account_number", "required", sentence),))
-        for alias in self._plan.files:
-            for row in store.unmatched_rows(alias):
-                mapped.unused.add_unmatched(alias, row)
+    def _lines(self, engine: Engine, mapped: Mapped) -> Iterator[Line]:
+        """Yield the accounts, then errors for rows of the main table without a key. Raises Differs."""
+        for alias, use in mapped.uses.items():
+            numbers, (_, *cells) = engine.nowhere(alias, use.columns.values())
+            mapped.unused.unmatched(alias, numbers)
+            self._left_out.update({(alias, column): number for column, number in zip(use.columns, cells, strict=True)})
+            if alias == "":
+                without_key = numbers
+            use.shared = frozenset(engine.repeated(alias))
+            for number in use.shared:
+                mapped.unused.repeat(alias, number)
+            engine.order(alias, use.values)
+        self.size = len(without_key) + engine.size
+        for key, first, rows in engine.accounts():
+            account, errors = mapped.account(key, rows)
+            yield Line(first, _encode(account), tuple(errors), key)
+        for number in without_key:
+            location = self._location("", number)
+            sentence = f"{location[0].upper()}{location[1:]} must have a value in column {self._plan.key}."
+            yield Line(number, b"", (FieldError("external_account_number", "required", sentence),))
+        self._settle(mapped)
 
-    def _settle(self) -> None:
+    def _settle(self, mapped: Mapped) -> None:
         """Raise Differs unless each filled cell is in an account or named as ignored."""
-        assert self.mapped is not None, "all accounts were made"
-        unused = self.mapped.unused
         for alias, table in self.tables.items():
-            for column in table.columns:
-                cell_column = (alias, column)
-                used, ignored = unused.used[cell_column], unused.named[cell_column] + self._empty_cells[cell_column]
-                if table.filled[column] != used + ignored:
+            use = mapped.uses[alias]
+            used, unused = use.cells()
+            for column in use.columns:
+                ignored = unused[column] + self._left_out[alias, column]
+                if table.filled[column] != used[column] + ignored:
                     filled = counted(table.filled[column], "filled cell was", "filled cells were")
                     raise Differs(
-                        f"{named(alias, column)}: {filled} counted, {used:,} used and {ignored:,} ignored. Nothing is"
-                        " certified."
+                        f"{named(alias, column)}: {filled} counted, {used[column]:,} used and {ignored:,} ignored."
+                        " Nothing is certified."
                     )
 
     def _location(self, alias: str, number: int) -> str:
         return self.tables[alias].location(number)
-
-
-class _Store:
-    """Rows on disk by their keys."""
-
-    def __init__(self, path: Path) -> None:
-        self._db = sqlite3.connect(path)
-        self._db.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -8000;")
-        self._db.execute("CREATE TABLE row (alias, key, number INTEGER, content BLOB)")
-
-    def close(self) -> None:
-        self._db.close()
-
-    def fill(self, alias: str, rows: Iterator[tuple[int, Row]], key: str) -> None:
-        self._db.executemany(
-            "INSERT INTO row VALUES (?, ?, ?, ?)",
-            ((alias, key_of(row.get(key)), number, _encode(row)) for number, row in rows),
-        )
-
-    def index(self) -> None:
-        """Create the index, after all rows are there."""
-        self._db.execute("CREATE INDEX by_key ON row (alias, key, number)")
-
-    def groups(self) -> Iterator[tuple[str, list[Numbered]]]:
-        """Yield each key of the main table with its rows, in the order of the first rows."""
-        keys = self._db.execute("SELECT key FROM row WHERE alias = '' GROUP BY key ORDER BY min(number)")
-        for (key,) in keys:
-            yield key, self.rows("", key)
-
-    def rows(self, alias: str, key: str) -> list[Numbered]:
-        rows = self._db.execute(
-            "SELECT number, content FROM row WHERE alias = ? AND key = ? ORDER BY number", (alias, key)
-        )
-        return [Numbered(number, _decode(content)) for number, content in rows]
-
-    def unmatched_rows(self, alias: str) -> Iterator[Numbered]:
-        """Yield the rows of a further table that belong to no row of the main one."""
-        rows: Iterator[tuple[int, Any]] = self._db.execute(
-            "SELECT number, content FROM row WHERE alias = ?1 AND (key = '' OR NOT EXISTS"
-            " (SELECT 1 FROM row AS main WHERE main.alias = '' AND main.key = row.key)) ORDER BY number",
-            (alias,),
-        )
-        for number, content in rows:
-            yield Numbered(number, _decode(content))

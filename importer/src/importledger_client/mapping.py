@@ -1,6 +1,5 @@
-"""Read a mapping (YAML) from columns of tables to accounts. docs/how-to/map-tables.md describes the format."""
+"""Read a mapping (YAML) from columns of tables to accounts. docs/reference/mapping.md describes the language."""
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -9,17 +8,19 @@ import msgspec
 import yaml
 
 from importledger_client.contract import ACCOUNT, Field
+from importledger_client.expressions import expression
 from importledger_client.sources import Unreadable
 from importledger_client.tables.table import TableSource
-from importledger_client.values import NO_VALUE, converted, date_form, number_form
+from importledger_client.values import converted, date_form, number_form
 
-_LEAF = frozenset({"column", "constant"})
+_LEAF = frozenset({"column", "constant", "sql", "sum"})
 _TEXTS = frozenset({"text", "texts", "json"})
 """Kinds of fields that take any text."""
-SPECIAL = frozenset({"each", "from", "on"})
-_ROUNDED = re.compile(r"-?[0-9][.,][0-9]+E\+[0-9]{2}\Z")
+SPECIAL = frozenset({"each", "from", "on", "where", "first", "last"})
+_SPECIAL_NAMES = "each, from, on, where, first and last"
 _ISO_DATE = "YYYY-MM-DD"
-_OPTIONS = frozenset({"column", "table", "default", "format", "decimals", "first"})
+_OPTIONS = frozenset({"table", "default", "format", "decimals", "first", "last"})
+_JOINING = frozenset({"from", "on", "where"})
 
 
 class MappingError(Unreadable):
@@ -27,10 +28,13 @@ class MappingError(Unreadable):
 
 
 class File(msgspec.Struct, forbid_unknown_fields=True):
-    """Table in addition to the main one. The column `key` has the number of the account."""
+    """Table in addition to the main one."""
 
     path: str
-    key: str
+    key: str = ""
+    """Column with the number of the account. Without it, the parts of `account` that read the table join it by `on`."""
+    where: str = ""
+    """Expression for the rows that are read, "" for all."""
     unmatched: Literal["refuse", "ignore"] = "refuse"
     """`refuse` makes rows that are in no account an error."""
     repeated: Literal["refuse", "allow"] = "refuse"
@@ -45,6 +49,8 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True):
     """Fields of an account, each with its column, or an object with `each`, `from` and `on` for several rows."""
     key: str = ""
     """Column whose rows with the same value are one account."""
+    where: str = ""
+    """Expression for the rows of the main table that are read, "" for all."""
     dates: str = "YYYY-MM-DD"
     decimals: str = "1234.56"
     empty: list[str] = []
@@ -59,23 +65,26 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True):
     """Columns that are not imported, or of which the value of one row is enough."""
     source: TableSource = msgspec.field(default_factory=TableSource)
 
-    def is_doubtful(self, cell: Any) -> bool:
-        """Return True for a word that may mean "no value" and is not in `texts`."""
-        return isinstance(cell, str) and NO_VALUE.fullmatch(cell) is not None and cell not in self.texts
-
-    def is_rounded(self, cell: Any) -> bool:
-        """Return True for a text such as 5,12E+10 that is not in `texts`."""
-        return isinstance(cell, str) and _ROUNDED.match(cell) is not None and cell not in self.texts
-
     @property
     def keys(self) -> dict[str, str]:
         """The key column of each table, "" for the main one."""
         return {"": self.key} | {alias: file.key for alias, file in self.files.items()}
 
     @property
+    def filters(self) -> dict[str, str]:
+        """The expression for the rows of each table, "" for all rows."""
+        return {"": self.where} | {alias: file.where for alias, file in self.files.items()}
+
+    @property
     def columns(self) -> set[tuple[str, str]]:
         """The columns that the mapping reads, with their tables, "" for the main one."""
-        return {*columns_read(self.account), *self.keys.items()}
+        return {*columns_read(self.account), *self._fixed()}
+
+    def _fixed(self) -> Iterator[tuple[str, str]]:
+        """Yield the columns of keys and filters, with their tables."""
+        yield from ((alias, key) for alias, key in self.keys.items() if key)
+        for alias, where in self.filters.items():
+            yield from ((alias, column) for column in (expression(where).columns if where else ()))
 
 
 class Node(NamedTuple):
@@ -90,13 +99,18 @@ class Node(NamedTuple):
     spec: Any
     """Content of the node: a column's name, or a dict."""
     table: str
-    """Table of its rows, "" for the main one."""
+    """Table of its parent's rows, "" for the main one."""
     is_item: bool
     """True for an item of a list."""
 
     @property
     def is_object(self) -> bool:
         return is_object(self.spec)
+
+    @property
+    def of_table(self) -> str:
+        """Table that the node itself reads."""
+        return str(self.spec.get("from", self.table)) if isinstance(self.spec, Mapping) else self.table
 
 
 def is_object(spec: Any) -> bool:
@@ -185,16 +199,21 @@ def grouping_columns(spec: Mapping[str, Any]) -> tuple[str, ...]:
 def columns_read(account: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the columns that a mapping's account reads, each with its table, "" for the main one."""
     for node in nodes(account):
-        if node.is_object:
-            of_table = str(node.spec.get("from", node.table))
+        if isinstance(node.spec, Mapping):
             for parent, child in joins(node.spec):
                 yield node.table, parent
-                yield of_table, child
-            yield from ((of_table, column) for column in grouping_columns(node.spec))
-        elif column := column_of(node.spec):
-            yield node.table, column
-            if isinstance(node.spec, Mapping) and "first" in node.spec:
-                yield node.table, str(node.spec["first"]).removeprefix("by ")
+                yield node.of_table, child
+        columns = grouping_columns(node.spec) if node.is_object else (column_of(node.spec),)
+        yield from ((node.of_table, column) for column in (*columns, *_expressed(node.spec)) if column)
+
+
+def _expressed(spec: Any) -> list[str]:
+    """Return the columns in the expressions of a part of a mapping, and those of `first` and `last`."""
+    if not isinstance(spec, Mapping):
+        return []
+    texts = [str(spec[option]) for option in ("sql", "sum", "where") if option in spec]
+    chosen = [str(spec[option]).removeprefix("by ") for option in ("first", "last") if option in spec]
+    return [*chosen, *(column for text in texts for column in expression(text).columns)]
 
 
 def text_columns(account: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -203,7 +222,7 @@ def text_columns(account: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         if node.is_object or (isinstance(node.spec, Mapping) and "format" in node.spec):
             continue
         if (node.is_item or node.field.kind in _TEXTS) and (column := column_of(node.spec)):
-            yield node.table, column, node.path
+            yield node.of_table, column, node.path
 
 
 def joins(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -221,8 +240,8 @@ def joins(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def check_columns(plan: Plan, columns: Mapping[str, list[str]]) -> None:
     """Check that each table has the columns that the mapping reads. Raises MappingError."""
-    for table, column in [*plan.keys.items(), *dict.fromkeys(columns_read(plan.account))]:
-        if column and column not in columns[table]:
+    for table, column in dict.fromkeys([*plan._fixed(), *columns_read(plan.account)]):
+        if column not in columns[table]:
             where = f"the table {table}" if table else "the table"
             raise MappingError(f"There is no column {column} in {where}; there are {', '.join(columns[table])}.")
 
@@ -230,37 +249,57 @@ def check_columns(plan: Plan, columns: Mapping[str, list[str]]) -> None:
 def _faults(plan: Plan) -> Iterator[str]:
     """Yield sentences on what a mapping must not contain."""
     yield from _faults_of_forms(plan.dates, plan.decimals)
+    for alias, where in plan.filters.items():
+        yield from _faults_of_expressions({"where": where} if where else {}, f"files.{alias}" if alias else "account")
     if SPECIAL & plan.account.keys():
-        yield "account: each, from and on must stand in an item of a list (`- each: …`)."
+        yield f"account: {_SPECIAL_NAMES} must stand in an item of a list (`- each: …`)."
     for node in nodes(plan.account):
         path, spec = node.path, node.spec
         if isinstance(spec, Mapping) and not node.is_object:
             yield from _faults_of_leaf(plan, spec, "text" if node.is_item else node.field.kind, path)
-        elif node.is_object:
+        if isinstance(spec, Mapping):
             if "from" in spec and spec["from"] not in plan.files:
                 yield f"{path}.from: {spec['from']} must be the name of a table in `files`."
             if "on" in spec and "from" not in spec:
                 yield f"{path}.on: must stand beside `from`."
+        if node.is_object:
             if SPECIAL & spec.keys() and not node.is_item:
-                yield f"{path}: each, from and on must stand in an item of a list (`- each: …`)."
+                yield f"{path}: {_SPECIAL_NAMES} must stand in an item of a list (`- each: …`)."
+            yield from _faults_of_expressions(spec, path)
 
 
 def _faults_of_leaf(plan: Plan, leaf: Mapping[str, Any], kind: str, path: str) -> Iterator[str]:
-    allowed = {"constant"} if "constant" in leaf else _OPTIONS
-    for option in leaf.keys() - allowed:
-        main = "constant" if "constant" in leaf else f"column, which takes {', '.join(sorted(_OPTIONS - _LEAF))}"
-        yield f"{path}: {option} must not stand beside {main}."
+    main = next(form for form in ("constant", "sum", "sql", "column") if form in leaf)
+    allowed = {"constant": frozenset[str](), "sum": _JOINING | {"default"}}.get(main, _OPTIONS | _JOINING)
+    for option in sorted(leaf.keys() - allowed - {main}):
+        yield f"{path}: {option} must not stand beside {main}, which takes {', '.join(sorted(allowed)) or 'no option'}."
     if "table" in leaf and leaf["table"] not in plan.tables:
         yield f"{path}: {leaf['table']} must be the name of a table in `tables`."
     if kind in _TEXTS and leaf.get("format", _ISO_DATE) != _ISO_DATE:
         yield f"{path}: format must be {_ISO_DATE} for a text, which takes dates of a workbook in this form."
-    if "first" in leaf and not str(leaf["first"]).startswith("by "):
-        yield f"{path}: first must be written like `first: by COLUMN`."
+    yield from _faults_of_expressions(leaf, path)
+    dates, decimals = str(leaf.get("format", plan.dates)), str(leaf.get("decimals", plan.decimals))
     try:
+        yield from _faults_of_forms(dates, decimals)
         converted(leaf["constant"], kind) if leaf.get("constant") else None
+        converted(leaf["default"], kind, dates=dates, decimals=decimals) if leaf.get("default") else None
     except (ValueError, ArithmeticError):
-        yield f"{path}: the constant {leaf['constant']!r} must be written like 1234.56 or YYYY-MM-DD, as its field is."
-    yield from _faults_of_forms(str(leaf.get("format", _ISO_DATE)), str(leaf.get("decimals", "1234.56")))
+        form = f"the constant {leaf['constant']!r} must be written like 1234.56 or YYYY-MM-DD"
+        form = (
+            f"the default {leaf['default']!r} must be written like {decimals} or {dates}" if "default" in leaf else form
+        )
+        yield f"{path}: {form}, as its field is."
+
+
+def _faults_of_expressions(spec: Mapping[str, Any], path: str) -> Iterator[str]:
+    for option in ("sql", "sum", "where"):
+        try:
+            expression(str(spec[option])) if option in spec else None
+        except ValueError as error:
+            yield f"{path}.{option}: {error}"
+    for option in ("first", "last"):
+        if option in spec and not str(spec[option]).startswith("by "):
+            yield f"{path}: {option} must be written like `{option}: by COLUMN`."
 
 
 def _faults_of_forms(dates: str, decimals: str) -> Iterator[str]:

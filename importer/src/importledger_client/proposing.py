@@ -87,7 +87,7 @@ def _put(account: dict[str, Any], fields: Mapping[str, Field], steps: list[str],
 
 
 def _texts(rows: list[Row]) -> Iterator[str]:
-    return (value.strip() for row in rows for value in row.values() if isinstance(value, str))
+    return (value.strip() for row in rows for value in row if isinstance(value, str))
 
 
 def _dates(rows: list[Row]) -> str:

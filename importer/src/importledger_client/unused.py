@@ -5,21 +5,17 @@ it belongs to no account. A row of a further table may also match no parent, or 
 """
 
 import collections
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
 from importledger_client.display import counted
-from importledger_client.mapping import Plan, columns_read, named
-from importledger_client.tables.table import Row
+from importledger_client.mapping import Plan, named
+from importledger_client.values import Conversion
 
-
-class Numbered(NamedTuple):
-    """A row with its number in its table."""
-
-    number: int
-    cells: Row
+Row = tuple[Any, ...]
+"""Number of the account, number of the row in its table, then the values of `TableUse.values`."""
 
 
 class UnusedColumn(msgspec.Struct):
@@ -39,81 +35,132 @@ class UnmatchedRows(msgspec.Struct):
     first: int = 0
 
     def add(self, number: int) -> None:
-        self.first = self.first if self.rows else number
+        self.first = min(self.first, number) if self.rows else number
         self.rows += 1
 
 
+class TableUse:
+    """The values of a table's rows that accounts need, and the cells that they read.
+
+    A part of the mapping that reads rows has a bit, which stands for the columns that it reads.
+    """
+
+    def __init__(self, table: str, columns: Iterable[str], always: Collection[str]) -> None:
+        self.table = table
+        self.columns = {column: f"c{place}" for place, column in enumerate(columns)}
+        """Columns with their names in the engine."""
+        self.values = [*self.columns.values()]
+        """Values of each row that the engine returns, after the number of its account and its own."""
+        self.conversions: dict[Conversion, str] = {}
+        """Conversions with their names in the engine."""
+        self.shared: Collection[int] = ()
+        """Numbers of the rows that are in several accounts. Their cells count once."""
+        self.always = set(always)
+        """Columns that every row reads."""
+        self._read: list[frozenset[str]] = [frozenset()]
+        self._marks: dict[int, int] = {}
+        self._patterns: collections.Counter[tuple[int, tuple[bool, ...]]] = collections.Counter()
+        self._of_shared: dict[int, tuple[int, tuple[bool, ...]]] = {}
+        self._unread: dict[int, list[tuple[int, str]]] = {}
+
+    def place(self, value: str) -> int:
+        """Return the place of a value in each row. `value` is SQL over the names of columns and conversions."""
+        if value not in self.values:
+            self.values.append(value)
+        return self.values.index(value) + 2
+
+    def converted(self, conversion: Conversion) -> str:
+        """Return the name of a converted column in the engine."""
+        return self.conversions.setdefault(conversion, f"d{len(self.conversions)}")
+
+    def bit(self, columns: Collection[str]) -> int:
+        """Return a new bit, for a part of the mapping that reads these columns."""
+        self._read.append(frozenset(columns))
+        return 1 << (len(self._read) - 1)
+
+    def mark(self, rows: Iterable[Row], bit: int) -> None:
+        """Record that a part of the mapping has read these rows. The bit 1 stands for rows that it passes over."""
+        marks = self._marks
+        for row in rows:
+            marks[row[1]] = marks.get(row[1], 0) | bit
+
+    def end_account(self, rows: Iterable[Row]) -> Iterator[tuple[Row, str | None]]:
+        """Record which cells of these rows were read. Yield (row, None) for unread rows, (row, column) for cells."""
+        size = 2 + len(self.columns)
+        for row in rows:
+            mark = self._marks.get(row[1], 0)
+            pattern = tuple([cell is not None for cell in row[2:size]])
+            if row[1] in self.shared:
+                before = self._of_shared.get(row[1], (0, pattern))[0]
+                self._of_shared[row[1]] = before | mark, pattern
+            else:
+                self._patterns[mark, pattern] += 1
+            if not mark:
+                yield row, None
+                continue
+            for place, column in self._unread.get(mark) or self._unread_by(mark):
+                if row[place] is not None:
+                    yield row, column
+        self._marks.clear()
+
+    def cells(self) -> tuple[collections.Counter[str], collections.Counter[str]]:
+        """Return the numbers of cells of each column that are in accounts, and of those that are not."""
+        used, unused = collections.Counter[str](), collections.Counter[str]()
+        for (mark, pattern), rows in (self._patterns + collections.Counter(self._of_shared.values())).items():
+            read = self._columns_of(mark)
+            for column, is_filled in zip(self.columns, pattern, strict=True):
+                (used if column in read else unused)[column] += rows * is_filled
+        return used, unused
+
+    def _columns_of(self, mark: int) -> frozenset[str]:
+        """Return the columns that the parts of the mapping with these bits read."""
+        if not mark:
+            return frozenset()
+        return frozenset(self.always).union(*(read for bit, read in enumerate(self._read) if mark >> bit & 1))
+
+    def _unread_by(self, mark: int) -> list[tuple[int, str]]:
+        """Return the columns that no part with these bits reads, with their places; none for rows passed over."""
+        read = self._columns_of(mark)
+        self._unread[mark] = [
+            (place, column) for place, column in enumerate(self.columns, 2) if column not in read and not mark & 1
+        ]
+        return self._unread[mark]
+
+
 class UnusedCells:
-    """Records the cells and rows that are read. A column is named with its table: `zaehler.Stand`."""
+    """Records the cells and rows that are in no account. A column is named with its table: `zaehler.Stand`."""
 
     def __init__(self, plan: Plan) -> None:
         self.values: dict[str, UnusedColumn] = {}
         self.rows: dict[str, UnmatchedRows] = {}
         """Rows that belong to no account, or match no parent in it."""
         self.repeated: dict[str, UnmatchedRows] = {}
-        """Rows that match several parents at one node of the mapping."""
-        self.used: collections.Counter[tuple[str, str]] = collections.Counter()
-        """Cells read into accounts, by table and column."""
-        self.named: collections.Counter[tuple[str, str]] = collections.Counter()
-        """Cells that are in no account, and named by `values`, `rows` or `ignore`."""
-        self._keys, self._ignored, self._files = plan.keys, frozenset(plan.ignore), plan.files
-        self._columns_read = set(columns_read(plan.account))
-        self._cells: set[tuple[str, int, str]] = set()
-        self._joined: dict[str, set[int]] = collections.defaultdict(set)
-        self._differing: dict[tuple[str, str], Numbered] = {}
+        """Rows that are in several accounts, or match several parents at one node of the mapping."""
+        self._ignored, self._files = frozenset(plan.ignore), plan.files
+        self._differing: dict[tuple[str, str], tuple[int, str]] = {}
 
-    def read(self, table: str, rows: Iterable[Numbered], column: str) -> None:
-        """Record that these rows' cells of a column are in the current account."""
-        self._cells.update((table, row.number, column) for row in rows)
-
-    def differ(self, table: str, column: str, row: Numbered) -> None:
+    def differ(self, table: str, column: str, row: Row, value: Any) -> None:
         """Record a row whose value is left out: the present account has one value, and its rows differ."""
         if column not in self._ignored:
-            self._differing.setdefault((table, column), row)
+            self._differing.setdefault((table, column), (row[1], str(value)))
 
-    def join(self, table: str, rows: Iterable[Numbered], before: set[int]) -> None:
-        """Record the rows of a further table that belong to a parent.
+    def repeat(self, table: str, number: int) -> None:
+        """Record a row of a further table that is used more than once."""
+        if self._files[table].repeated == "refuse":
+            self.repeated.setdefault(table, UnmatchedRows()).add(number)
 
-        They are added to `before`, the rows that this part of the mapping has used for other parents.
-        """
-        for row in rows:
-            if row.number in before and self._files[table].repeated == "refuse":
-                self.repeated.setdefault(table, UnmatchedRows()).add(row.number)
-            before.add(row.number)
-            self._joined[table].add(row.number)
-
-    def end_account(self, number: str, tables: Mapping[str, list[Numbered]]) -> None:
-        """Record which cells and rows of an account, by table, were used and which are unused; begin the next one."""
-        for table, rows in tables.items():
-            for row in rows:
-                if table and row.number not in self._joined[table]:
-                    self.add_unmatched(table, row)
-                else:
-                    self._end_row(table, row)
-        for (table, column), row in self._differing.items():
-            unused_column = UnusedColumn(str(row.cells[column]), number, (table, row.number))
-            self.values.setdefault(named(table, column), unused_column).accounts += 1
-        self._cells.clear()
-        self._joined.clear()
-        self._differing.clear()
-
-    def add_unmatched(self, table: str, row: Numbered) -> None:
-        """Record a row that is in no account."""
+    def unmatched(self, table: str, numbers: Sequence[int]) -> None:
+        """Record rows that are in no account."""
         if table and self._files[table].unmatched == "refuse":
-            self.rows.setdefault(table, UnmatchedRows()).add(row.number)
-        self.named.update((table, column) for column, cell in row.cells.items() if cell is not None)
+            for number in numbers:
+                self.rows.setdefault(table, UnmatchedRows()).add(number)
 
-    def _end_row(self, table: str, row: Numbered) -> None:
-        key = self._keys.get(table)
-        for column, cell in row.cells.items():
-            if cell is None:
-                continue
-            if column == key or (table, row.number, column) in self._cells:
-                self.used[table, column] += 1
-            else:
-                self.named[table, column] += 1
-                if (table, column) in self._columns_read and column not in self._ignored:
-                    self._differing.setdefault((table, column), row)
+    def end_account(self, key: str) -> None:
+        """Begin the next account."""
+        for (table, column), (number, value) in self._differing.items():
+            unused_column = UnusedColumn(value, key, (table, number))
+            self.values.setdefault(named(table, column), unused_column).accounts += 1
+        self._differing.clear()
 
     def sentences(self, location: Callable[[str, int], str]) -> Iterator[str]:
         """Yield sentences on everything unused. `location` names a row of a table."""

@@ -5,7 +5,9 @@ import re
 from collections.abc import Collection
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
+
+import msgspec
 
 from importledger_client.contract import MARKET_TIME
 from importledger_client.tables.table import Cell
@@ -15,6 +17,8 @@ NO_VALUE = re.compile(
     r"|#(NV|N/A|LEER!|NULL!|WERT!|VALUE!|BEZUG!|REF!|DIV/0!|NAME\?|ZAHL!|NUM!|ÜBERLAUF!|SPILL!)"
 )
 """Words that may mean "no value". A mapping must list them in `empty` or `texts` before they are pushed."""
+ROUNDED = re.compile(r"-?[0-9][.,][0-9]+E\+[0-9]{2}")
+"""Texts such as 5,12E+10: Excel has rounded a long number."""
 _AS_FORMULA = re.compile(r'="([^"]*)"\Z')
 """Form in which programs export a text that Excel must not read as a number."""
 _TOKENS = (("YYYY", "%Y"), ("YY", "%y"), ("DD", "%d"), ("MM", "%m"), ("HH", "%H"), ("mm", "%M"), ("ss", "%S"))
@@ -26,16 +30,76 @@ _FALSE = frozenset({"nein", "n", "no", "false", "falsch", "0"})
 _LONGEST = 200
 """Most characters of a number. Longer cells are no numbers."""
 _BIRTH = "date_of_birth"
+_AS_TEXT = frozenset({"decimal", "date", "moment", "number", "day", "order"})
+"""Kinds whose values are texts, which the engine has as they are. It has JSON of other kinds."""
+_ENGINE_NUMBER = re.compile(r"-?[0-9]{1,28}(\.[0-9]{1,10})?\Z")
+"""Numbers that DECIMAL(38, 10) holds exactly."""
+_encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
-def clean(cell: Cell, empty: Collection[str]) -> Cell:
-    """Return the cell without blanks around it, or None for one of the words in `empty`."""
+def clean(cell: Cell, empty: Collection[str]) -> str | None:
+    """Return the cell as text without blanks around it, or None for no cell and for one of the words in `empty`."""
     if not isinstance(cell, str):
-        return cell
+        return None if cell is None else _text(cell)
     text = cell.strip()
-    if match := _AS_FORMULA.match(text):
+    if text.startswith("=") and (match := _AS_FORMULA.match(text)):
         text = match.group(1).strip()
     return None if not text or text in empty else text
+
+
+class Conversion(NamedTuple):
+    """A conversion of a table's column while it is read."""
+
+    column: str
+    kind: str
+    """Kind of a field; or number and day for expressions, and order for `first` and `last`."""
+    dates: str = "YYYY-MM-DD"
+    decimals: str = "1234.56"
+    field: str = ""
+
+    @property
+    def rule(self) -> str:
+        """The end of a sentence on a cell that cannot be converted."""
+        is_date = self.kind in ("date", "moment", "day")
+        form = self.dates if is_date else "ja or nein" if self.kind == "boolean" else self.decimals
+        is_short = is_date and "YYYY" not in form
+        also = ", and a birth date must have a year of four digits" if is_short else ""
+        return f"must be written like {form}{also}."
+
+    def stored(self, cell: Cell) -> str | None:
+        """Return a cell without blanks as text for the engine, None if it does not have the form."""
+        if cell is None:
+            return None
+        try:
+            return _stored(cell, *self[1:]) if isinstance(cell, str) else _stored.__wrapped__(cell, *self[1:])
+        except (ValueError, ArithmeticError):
+            return None
+
+    def loaded(self, stored: str) -> Any:
+        """Return the value of `stored` as it is sent."""
+        return stored if self.kind in _AS_TEXT else msgspec.json.decode(stored)
+
+
+@functools.lru_cache(2**16)
+def _stored(cell: Cell, kind: str, dates: str, decimals: str, field: str) -> str:
+    if kind == "order":
+        return _order(cell, dates, decimals)
+    value = converted(
+        cell, {"day": "date", "number": "decimal"}.get(kind, kind), dates=dates, decimals=decimals, field=field
+    )
+    if kind == "number" and not _ENGINE_NUMBER.match(value):
+        raise ValueError(cell)
+    return value if kind in _AS_TEXT else _encode(value).decode()
+
+
+def _order(cell: Cell, dates: str, decimals: str) -> str:
+    """Return a text whose first letter is its kind: a moment, else a number, else text."""
+    for kind in ("moment", "decimal"):
+        try:
+            return kind[0] + str(converted(cell, kind, dates=dates, decimals=decimals))
+        except (ValueError, ArithmeticError):
+            continue
+    return f"t{cell}"
 
 
 @functools.cache

@@ -80,7 +80,7 @@ class Delimited:
                     f"{self.name}, row {number} must have {counted(len(names), 'cell')} like the header; it has"
                     f" {len(cells)}."
                 )
-            for position, cell in enumerate(cells):
+            for position, cell in enumerate(cells if self._line_end in "".join(cells) else ()):
                 if self._line_end in cell and self._looks_like_rows(cell, len(names)):
                     self._doubts.add(position, "", f"row {number}", _SWALLOWED.format(names[position]))
             yield number, [cell or None for cell in cells]
@@ -115,7 +115,7 @@ class Delimited:
             number += 1
 
     def _check(self, number: int, cells: list[str]) -> None:
-        for cell in cells:
+        for cell in cells if '"' in "".join(cells) else ():
             if '"' in cell and '\\"' in cell:
                 raise Unreadable(f"{self.name}, row {number} has a backslash before a quote. {_DOUBLE}")
             if cell.startswith(" ") and cell.lstrip().startswith('"'):

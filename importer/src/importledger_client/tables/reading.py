@@ -3,7 +3,7 @@
 import bisect
 import collections
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from importledger_client.display import counted
@@ -11,7 +11,7 @@ from importledger_client.sources import Differs, Unreadable, damage_named, file_
 from importledger_client.tables.columnar import Columnar
 from importledger_client.tables.delimited import Delimited
 from importledger_client.tables.table import Cell, Count, Dated, Part, Row, TableSource
-from importledger_client.tables.workbook import sheets_of
+from importledger_client.tables.workbook import Sheet, sheets_of
 
 _CSV = ("csv", "tsv", "txt")
 _XLSX = ("xlsx", "xlsm", "xls")
@@ -68,18 +68,22 @@ class Table:
         return [f"{part.label}: {part.written}" for part in self.parts]
 
     def rows(self) -> Iterator[tuple[int, Row]]:
-        """Yield the rows with numbers that continue through all parts. Raises Unreadable, and Differs at the end."""
+        """Yield the rows by `columns`, with numbers that continue through all parts. Cells of ignored columns are None.
+
+        Raises Unreadable, and Differs at the end.
+        """
         number = 0
         for part, header in zip(self.parts, self._headers, strict=True):
             self._starts.append(number)
             base, count = number, Count()
+            pick = self._picking(part, header)
             with damage_named(part.label):
                 for in_part, cells in part.rows():
                     number = base + in_part
                     count.add(cells)
-                    self.rows_read += 1
-                    yield number, self._row(part, in_part, header, cells)
+                    yield number, pick(in_part, cells)
                 self._check(part, header, count)
+                self._add_counts(header, count)
                 for position, word, sentence in part.doubts():
                     if position >= len(header) or header[position] not in self._ignored:
                         self.doubts.append((word, f"{part.label}, {sentence}"))
@@ -133,26 +137,36 @@ class Table:
         self.columns = self.columns or columns
         return header
 
-    def _row(self, part: Part, number: int, header: list[str], cells: list[Cell]) -> Row:
-        """Return the filled cells of a row, without those of ignored columns."""
-        row: Row = {}
-        for position, cell in enumerate(cells):
-            if cell is None:
-                continue
-            name = header[position] if position < len(header) else ""
+    def _picking(self, part: Part, header: list[str]) -> Callable[[int, list[Cell]], Row]:
+        """Return a function that picks the cells of `columns` from a row, and checks the others."""
+        places = [-1 if column in self._ignored else header.index(column) for column in self.columns]
+        nameless = [] if "" in self._ignored else [place for place, name in enumerate(header) if not name]
+        is_as_written = places == list(range(len(header)))
+        is_workbook = isinstance(part, Sheet)
+
+        def pick(number: int, cells: list[Cell]) -> Row:
+            for place in nameless:
+                if cells[place] is not None:
+                    raise Unreadable(
+                        f"{part.label}, row {number}: cell {place + 1} stands below no column name. Name the column, or"
+                        ' put "" into `ignore` of the mapping.'
+                    )
+            row = cells if is_as_written else [None if place < 0 else cells[place] for place in places]
+            if is_workbook:
+                for column, cell in zip(self.columns, row, strict=True):
+                    if isinstance(cell, Dated):
+                        self.dated.setdefault(column, f"{part.label}, row {number} has the date {cell}")
+            return row
+
+        return pick
+
+    def _add_counts(self, header: list[str], count: Count) -> None:
+        self.rows_read += count.rows
+        for position, name in enumerate(header):
             if name in self._ignored:
-                self.skipped += 1
+                self.skipped += count.filled[position]
             elif name:
-                row[name] = cell
-                self.filled[name] += 1
-                if isinstance(cell, Dated):
-                    self.dated.setdefault(name, f"{part.label}, row {number} has the date {cell}")
-            else:
-                raise Unreadable(
-                    f"{part.label}, row {number}: cell {position + 1} stands below no column name. Name the column, or"
-                    ' put "" into `ignore` of the mapping.'
-                )
-        return row
+                self.filled[name] += count.filled[position]
 
     def _check(self, part: Part, header: list[str], read: Count) -> None:
         """Raise Differs if the second count of a part differs."""

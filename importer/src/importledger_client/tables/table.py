@@ -1,7 +1,7 @@
 """Types for tables of any format: parts with a header each, rows, and cells by position."""
 
 import collections
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -10,8 +10,11 @@ from importledger_client.display import counted
 
 Cell = str | int | Any
 """Text, int, Decimal or bool; dates and datetimes as ISO 8601 text; None for an empty cell."""
-Row = dict[str, Cell]
-"""Cells by the name of their column."""
+Row = Sequence[Cell]
+"""Cells by the position of their column."""
+
+
+_MOST_PATTERNS = 10_000
 
 
 class Dated(str):
@@ -45,16 +48,30 @@ class Doubts:
             yield position, word, f"{sentence} ({counted(cells, 'cell')})" if cells > 1 else sentence
 
 
-class Count(msgspec.Struct):
+class Count:
     """Number of rows, and of filled cells by position, without the header."""
 
-    rows: int = 0
-    filled: collections.Counter[int] = msgspec.field(default_factory=collections.Counter)
+    def __init__(self) -> None:
+        self.rows = 0
+        self._filled: collections.Counter[int] = collections.Counter()
+        self._patterns: collections.Counter[tuple[bool, ...]] = collections.Counter()
+        """Rows by the cells that are filled: most rows of a table have the same."""
 
-    def add(self, cells: list[Any]) -> None:
+    def add(self, cells: Sequence[Any]) -> None:
         """Count one row. A cell is filled unless it is None."""
         self.rows += 1
-        self.filled.update(location for location, cell in enumerate(cells) if cell is not None)
+        self._patterns[tuple([cell is not None for cell in cells])] += 1
+        if len(self._patterns) > _MOST_PATTERNS:
+            self.filled  # noqa: B018 - makes room
+
+    @property
+    def filled(self) -> collections.Counter[int]:
+        """Number of filled cells by position."""
+        while self._patterns:
+            pattern, rows = self._patterns.popitem()
+            for position, is_filled in enumerate(pattern):
+                self._filled[position] += rows * is_filled
+        return self._filled
 
 
 class Part(Protocol):

@@ -1,0 +1,163 @@
+"""Tables in DuckDB: it filters rows, joins them to accounts and orders them, on disk, in bounded memory."""
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from importledger_client.sources import Unreadable
+
+Rows = Mapping[str, list[tuple[Any, ...]]]
+"""Rows of one account by table. Each begins with the number of the account and that of the row."""
+_MEMORY = "320MB"
+_AT_ONCE = 20_000
+"""Rows that are fetched together, unless a single account has more."""
+_FORM = (
+    r"""header = false, auto_detect = false, delim = ',', quote = '"', escape = '"', nullstr = '', new_line = '\n'"""
+)
+_LONGEST_LINE = 2**25
+
+
+class Join(NamedTuple):
+    """Rows of a table that belong to the rows of another one by pairs of columns: the parent's and the child's."""
+
+    parent: str
+    child: str
+    on: tuple[tuple[str, str], ...]
+
+
+class Engine:
+    """Tables by name, "" for the main one. Columns are named c0, c1, … and conversions d0, d1, …"""
+
+    def __init__(self, folder: Path, tables: Iterable[str]) -> None:
+        import duckdb  # the import takes a moment, which other verbs need not wait for
+
+        self._folder = folder
+        self._numbers = {table: number for number, table in enumerate(tables)}
+        options: dict[str, str | bool | int | float | list[str]] = {
+            "memory_limit": _MEMORY,
+            "threads": 2,
+            "temp_directory": str(folder),
+            "max_temp_directory_size": "1TB",
+        }
+        self._db = duckdb.connect(str(folder / "rows.duckdb"), config=options)
+        self._db.execute("SET autoinstall_known_extensions = false")
+        self._errors = duckdb.Error
+
+    def close(self) -> None:
+        self._db.close()
+
+    def fill(self, table: str, columns: Mapping[str, str], rows: Iterator[Sequence[Any]]) -> None:
+        """Store the rows: the number of each, then its cells. `columns` are the cells' names with their types."""
+        path = self._folder / "rows.csv"
+        with path.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
+        names = {"row": "BIGINT", **columns}
+        cells = ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in names.items())
+        texts = ", ".join(f"'{name}': 'VARCHAR'" for name in names)
+        source = f"read_csv({_quoted(str(path))}, {_FORM}, max_line_size = {_LONGEST_LINE}, columns = {{{texts}}})"
+        self._execute(f"CREATE TABLE r{self._numbers[table]} AS SELECT {cells} FROM {source}")
+        path.unlink()
+
+    def types(self, table: str, expressions: Sequence[str]) -> list[str]:
+        """Return the types of expressions over a table. Raises Unreadable."""
+        described = self._all(f"DESCRIBE SELECT {', '.join(expressions)} FROM r{self._numbers[table]}")
+        return [str(row[1]) for row in described]
+
+    def filter(self, table: str, condition: str) -> None:
+        self._execute(f"DELETE FROM r{self._numbers[table]} WHERE NOT coalesce({condition}, false)")
+
+    def first(self, table: str, value: str) -> tuple[int, Any] | None:
+        """Return number and value of the first row whose value is not NULL."""
+        rows = f"SELECT row, {value} AS x FROM r{self._numbers[table]}"
+        ((number, found),) = self._all(f"SELECT min(row), arg_min(x, row) FROM ({rows}) WHERE x IS NOT NULL")
+        return None if number is None else (number, found)
+
+    def first_like(self, table: str, column: str, pattern: str, texts: Sequence[str]) -> tuple[int, str] | None:
+        """Return number and cell of the first row whose whole cell matches a pattern and is none of the texts."""
+        quoted = ", ".join(_quoted(text) for text in ("", *texts))
+        condition = f"regexp_full_match({column}, {_quoted(pattern)}) AND {column} NOT IN ({quoted})"
+        return self.first(table, f"CASE WHEN {condition} THEN {column} END")
+
+    def filled(self, table: str, columns: Iterable[str], *, which: str = "") -> list[int]:
+        """Return the number of rows, and of filled cells of each column."""
+        counts = ", ".join(["count(*)", *(f"count({column})" for column in columns)])
+        return list(self._all(f"SELECT {counts} FROM r{self._numbers[table]} {which}")[0])
+
+    def join(self, keys: Mapping[str, str], joins: Sequence[Join]) -> None:
+        """Find the rows of each account: by the table's key column, else by the joins, parents first."""
+        self._execute(
+            f"CREATE TABLE accounts AS SELECT {keys['']} AS key, min(row) AS first, row_number() OVER (ORDER BY"
+            f" min(row)) AS account FROM r0 WHERE key IS NOT NULL GROUP BY {keys['']}"
+        )
+        for table, number in self._numbers.items():
+            self._execute(f"CREATE TABLE p{number} (account BIGINT, row BIGINT)")
+            if column := keys[table]:
+                self._execute(
+                    f"INSERT INTO p{number} SELECT account, row FROM r{number} JOIN accounts ON {column} = key"
+                )
+        for join in joins:
+            parent, child = self._numbers[join.parent], self._numbers[join.child]
+            on = " AND ".join(f"c.{theirs} = r.{ours}" for ours, theirs in join.on)
+            self._execute(
+                f"INSERT INTO p{child} (SELECT account, c.row FROM p{parent} p JOIN r{parent} r ON r.row = p.row"
+                f" JOIN r{child} c ON {on} EXCEPT SELECT account, row FROM p{child})"
+            )
+
+    def nowhere(self, table: str, columns: Iterable[str]) -> tuple[list[int], list[int]]:
+        """Return the numbers of the rows that are in no account, and their filled cells as `filled` does."""
+        number = self._numbers[table]
+        which = f"ANTI JOIN p{number} USING (row)"
+        rows = self._all(f"SELECT row FROM r{number} {which} ORDER BY row")
+        return [row for (row,) in rows], self.filled(table, columns, which=which)
+
+    def repeated(self, table: str) -> list[int]:
+        """Return the numbers of the rows that are in several accounts."""
+        rows = self._all(f"SELECT row FROM p{self._numbers[table]} GROUP BY row HAVING count(*) > 1 ORDER BY row")
+        return [row for (row,) in rows]
+
+    def order(self, table: str, values: Sequence[str]) -> None:
+        """Compute these values of the rows of all accounts, and order the rows by account and number."""
+        number = self._numbers[table]
+        names = ", ".join(f"{value} AS v{place}" for place, value in enumerate(values))
+        self._execute(
+            f"CREATE TABLE f{number} AS SELECT account, row, {names} FROM p{number} JOIN r{number} USING (row)"
+            f" ORDER BY account, row"
+        )
+        self._execute(f"DROP TABLE r{number}")
+
+    @property
+    def size(self) -> int:
+        """Number of accounts."""
+        return int(self._all("SELECT count(*) FROM accounts")[0][0])
+
+    def accounts(self) -> Iterator[tuple[str, int, Rows]]:
+        """Yield each account: its key, the number of its first row, and its rows."""
+        pairs = " UNION ALL ".join(f"SELECT account FROM p{number}" for number in self._numbers.values())
+        part_of = f"SELECT account, sum(count(*)) OVER (ORDER BY account) // {_AT_ONCE} AS part"
+        parts = self._all(
+            f"SELECT min(account), max(account) FROM ({part_of} FROM ({pairs}) GROUP BY account)"
+            " GROUP BY part ORDER BY part"
+        )
+        for part in parts:
+            between = f"WHERE account BETWEEN {part[0]} AND {part[1]} ORDER BY account"
+            found: dict[str, dict[int, list[tuple[Any, ...]]]] = {}
+            for table, number in self._numbers.items():
+                groups = found[table] = {}
+                for row in self._all(f"SELECT * FROM f{number} {between}, row"):
+                    groups.setdefault(row[0], []).append(row)
+            for account, key, first in self._all(f"SELECT account, key, first FROM accounts {between}"):
+                yield key, first, {table: groups.get(account, []) for table, groups in found.items()}
+
+    def _execute(self, sql: str) -> None:
+        self._all(sql)
+
+    def _all(self, sql: str) -> list[Any]:
+        try:
+            return self._db.execute(sql).fetchall()
+        except self._errors as error:
+            raise Unreadable(f"The tables cannot be joined: {error}") from None
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,365 @@
+"""The language of docs/reference/mapping.md: joins over several tables, expressions, filters, first and last."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from importledger_client.mapped_source import MappedSource
+from importledger_client.mapping import MappingError, read_mapping
+from importledger_client.sources import Differs, Line, Unreadable
+from tests.support.importbook import importbook
+
+NUMBER = {"external_account_number": "VKONT"}
+NAMED = NUMBER | {"customers": [{"family_name": "NAME"}]}
+
+
+def mapped(folder: Path, account: dict[str, Any], tables: dict[str, str], /, **options: Any) -> MappedSource:
+    """The source of a mapping over tables by name. The first is the main one, the others are `files` of the mapping."""
+    for name, content in tables.items():
+        (folder / f"{name}.csv").write_text(content, encoding="utf-8")
+    main, *others = tables
+    files = {name: {"path": f"{name}.csv"} for name in others}
+    for name, file in options.pop("files", {}).items():
+        files[name] |= file
+    path = folder / "m.yaml"
+    path.write_text(yaml.safe_dump({"account": account, "files": files, **options}), encoding="utf-8")
+    return MappedSource([str(folder / f"{main}.csv")], read_mapping(path), path, None, is_strict=True)
+
+
+def lines(folder: Path, account: dict[str, Any], tables: dict[str, str], /, **options: Any) -> list[Line]:
+    return list(mapped(folder, account, tables, **options).lines())
+
+
+def accounts(folder: Path, account: dict[str, Any], tables: dict[str, str], /, **options: Any) -> list[dict[str, Any]]:
+    return [msgspec.json.decode(line.content) for line in lines(folder, account, tables, **options)]
+
+
+BOOK = {
+    "fkkvkp": "VKONT;GPART\nV1;P1\nV2;P2\nV3;P1\n",
+    "but000": "PARTNER;NAME\nP2;Böhm\nP1;Groß\n",
+    "ever": "VKONTO;VERTRAG;ANLAGE\nV1;T1;A1\nV1;T2;A2\nV2;T3;A3\n",
+    "eastl": "ANLAGE;EQUNR\nA1;E1\nA2;E2\nA3;E3\nA3;E4\n",
+    "eablg": "EQUNR;ADAT;STAND\nE1;01.01.2024;5\n"
+    "E4;01.02.2024;7,5\nE1;01.02.2024;6\nE3;31.12.2023;8\nE2;01.01.2024;9\n",
+}
+READINGS = {"from": "eablg", "on": {"EQUNR": "EQUNR"}, "value": "STAND", "read_at": "ADAT"}
+METERS = {
+    "from": "eastl",
+    "on": {"ANLAGE": "ANLAGE"},
+    "meter_number": "EQUNR",
+    "registers": [{"readings": [READINGS]}],
+}
+WHOLE: dict[str, Any] = NUMBER | {
+    "customers": [{"from": "but000", "on": {"PARTNER": "GPART"}, "family_name": "NAME"}],
+    "supply_addresses": [
+        {"from": "ever", "supply_points": [{"identifier": "VERTRAG", "melos": [{"meters": [METERS]}]}]}
+    ],
+}
+FORMS = {"dates": "DD.MM.YYYY", "decimals": "1.234,56"}
+OF_BOOK = {"files": {"ever": {"key": "VKONTO"}, "but000": {"repeated": "allow"}}, **FORMS}
+
+
+def values_of(account: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Contract, meter and value of each reading."""
+    return [
+        (point["identifier"], meter["meter_number"], reading["value"])
+        for address in account.get("supply_addresses", ())
+        for point in address["supply_points"]
+        for melo in point["melos"]
+        for meter in melo["meters"]
+        for register in meter["registers"]
+        for reading in register["readings"]
+    ]
+
+
+@pytest.mark.promise("importbook-joins-any-column")
+def test_tables_are_joined_by_any_column_over_several_steps(tmp_path: Path) -> None:
+    first, second, third = accounts(tmp_path, WHOLE, BOOK, **OF_BOOK)
+    assert [account["customers"] for account in (first, second, third)] == [
+        [{"family_name": "Groß"}],
+        [{"family_name": "Böhm"}],
+        [{"family_name": "Groß"}],
+    ]
+    assert values_of(first) == [("T1", "E1", "5"), ("T1", "E1", "6"), ("T2", "E2", "9")]
+    assert values_of(second) == [("T3", "E3", "8"), ("T3", "E4", "7.5")]
+    assert "supply_addresses" not in third
+
+
+@pytest.mark.parametrize(
+    ("files", "tables", "sentence"),
+    [
+        ({"but000": {}}, {}, "table but000: 1 row is used more than once; the first is row 3."),
+        (
+            {},
+            {"eablg": BOOK["eablg"] + "E9;01.01.2024;1\n"},
+            "table eablg: 1 row belongs to no account; the first is row 7",
+        ),
+        ({}, {"eastl": BOOK["eastl"] + ";E9\n"}, "table eastl: 1 row belongs to no account; the first is row 6."),
+    ],
+)
+def test_a_row_of_a_joined_table_in_several_accounts_or_none_is_an_error(
+    tmp_path: Path, files: dict[str, Any], tables: dict[str, str], sentence: str
+) -> None:
+    options = OF_BOOK | {"files": OF_BOOK["files"] | files}  # type: ignore[operator]
+    with pytest.raises(Differs) as error:
+        lines(tmp_path, WHOLE, BOOK | tables, **options)
+    assert sentence in str(error.value)
+
+
+def test_a_table_without_key_needs_on(tmp_path: Path) -> None:
+    account = NUMBER | {"customers": [{"from": "but000", "family_name": "NAME"}]}
+    with pytest.raises(MappingError, match=r"files.but000 must have a `key`, or each `from: but000` must have `on`"):
+        lines(tmp_path, account, {"fkkvkp": BOOK["fkkvkp"], "but000": BOOK["but000"]})
+
+
+TABLE = "VKONT;NAME;STREET;BETRW;ADAT\nV1;Müller, Dr. Hans;Musterstr. 12a;1.200,50;01.02.2024\nV2;Groß;Allee;;\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "spec", "expected"),
+    [
+        ("billing_address1", {"sql": r"regexp_extract(STREET, '^(.*?)\s+(\d.*)$', 1)"}, ["Musterstr.", None]),
+        ("billing_address2", {"sql": r"regexp_extract(STREET, '^(.*?)\s+(\d.*)$', 2)"}, ["12a", None]),
+        ("billing_address2", {"sql": "split_part(STREET, ' ', 2)", "default": "0"}, ["12a", "0"]),
+        ("sales_channel", {"sql": "concat_ws('/', VKONT, \"BETRW\")"}, ["V1/1.200,50", "V2"]),
+        ("sales_channel", {"sql": "trim(split_part(NAME, ',', 1)) || ' ' || upper(VKONT)"}, ["Müller V1", "Groß V2"]),
+        ("sales_channel", {"sql": "CASE WHEN NAME LIKE 'M%' THEN 'A' ELSE 'B' END"}, ["A", "B"]),
+        ("sales_channel", {"sql": "coalesce(BETRW, 'none')", "table": "words"}, ["x", "y"]),
+        ("sales_channel", {"sql": "month(day(ADAT))"}, ["2", None]),
+        ("transfer_balance", {"sql": "-number(BETRW)"}, ["-1200.5", None]),
+        ("transfer_balance", {"sql": "number(BETRW) / 7"}, ["171.5", None]),
+        ("transfer_balance", {"sum": "-2 * number(BETRW)"}, ["-2401", None]),
+        ("transfer_balance", {"sum": "number(BETRW)", "default": "0,5"}, ["1200.5", "0.5"]),
+        ("sales_channel", {"sql": "ADAT"}, ["01.02.2024", None]),
+        ("sales_channel", {"sql": "day(ADAT, 'DD.MM.YYYY') > DATE '2024-01-31'"}, ["true", None]),
+        ("unknown_occupier", {"sql": "STREET IN ('Allee', 'Weg') AND BETRW IS NULL"}, [False, True]),
+    ],
+)
+@pytest.mark.promise("importbook-expressions")
+def test_expressions_compute_a_field_from_one_row(
+    tmp_path: Path, path: str, spec: dict[str, Any], expected: list[Any]
+) -> None:
+    tables = {"words": {"1.200,50": "x", "none": "y"}}
+    ignore = ["VKONT", "NAME", "STREET", "BETRW", "ADAT"]
+    made = accounts(tmp_path, NUMBER | {path: spec}, {"t": TABLE}, ignore=ignore, tables=tables, **FORMS)
+    assert [account.get(path) for account in made] == expected
+
+
+def test_the_examples_of_the_reference_compute_what_they_promise(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "mapping.md").read_text(encoding="utf-8")
+    rows = [row.strip("| ").split(" | ", 1) for row in page.splitlines() if row.endswith("}` |")]
+    fields = {task: yaml.safe_load(field.strip("`").replace("\\|", "|")) for task, field in rows if '"' in field}
+    table = "VKONT;NAME1;NAME2;NAME;STREET;BETRW;SPARTE\nV1;Bau;GmbH;Müller, Dr. Hans;Musterstr. 12a;3,20;01\n"
+    found = {}
+    for task, spec in fields.items():
+        path = "transfer_balance" if "BETRW" in str(spec) else "sales_channel"
+        ignore = ["NAME1", "NAME2", "NAME", "STREET", "BETRW", "SPARTE"]
+        (made,) = accounts(tmp_path, NUMBER | {path: spec}, {"t": table}, ignore=ignore, **FORMS)
+        found[task] = made[path]
+    assert [*found.values()] == [
+        "Bau GmbH",
+        "Musterstr.",
+        "12a",
+        "Müller",
+        "Hans",
+        "Dr.",
+        "-3.2",
+        "-3.2",
+        "electricity",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("(SELECT 1)", "SUBQUERY is not a part of expressions"),
+        ("row_number() OVER ()", "WINDOW is not a part of expressions"),
+        ("getenv('HOME')", "getenv is not a part of expressions"),
+        ("count(NAME)", "count is not a part of expressions"),
+        ("NAME::INTEGER", "CAST is not a part of expressions"),
+        ("t.NAME", "t.NAME must be the name of a column, without its table"),
+        ("NAME FROM read_text('/etc/passwd')", "must be one expression"),
+        ("NAME) FROM read_text('/etc/passwd') --", "must be an expression"),
+        ("NAME, VKONT", "must be one expression"),
+        ("NAME AS x", "must be one expression"),
+        ("NAME; SELECT 2", "must be"),
+        ("NAME +", "must be an expression"),
+        ("number('1')", "number must have a column"),
+        ("number(NAME, VKONT)", "number must have a column"),
+        ("*", "STAR is not a part of expressions"),
+        ("?", "must be one expression"),
+        ("lower(DISTINCT NAME)", "lower is not a part of expressions"),
+    ],
+)
+@pytest.mark.parametrize("form", ["sql", "sum"])
+def test_an_expression_with_another_part_of_sql_is_refused(tmp_path: Path, text: str, sentence: str, form: str) -> None:
+    with pytest.raises(MappingError) as error:
+        mapped(tmp_path, NUMBER | {"transfer_balance": {form: text}}, {"t": TABLE})
+    assert "transfer_balance" in str(error.value)
+    assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("account", "options", "sentence"),
+    [
+        ({"sales_channel": {"sql": "NAM"}}, {}, "There is no column NAM in the table"),
+        ({"sales_channel": {"sql": "name"}}, {}, "There is no column name in the table"),
+        ({"sales_channel": {"sql": "current_date"}}, {}, "There is no column current_date in the table"),
+        ({"transfer_balance": {"sum": "NAME"}}, {}, "'NAME' must be a number"),
+        ({}, {"where": "NAME"}, "'NAME' must be true or false"),
+        ({"sales_channel": {"sql": "NAME + 1"}}, {}, "The tables cannot be joined"),
+        ({"sales_channel": {"sql": "regexp_extract(NAME, '(')"}}, {}, "The tables cannot be joined"),
+    ],
+)
+def test_an_expression_that_does_not_fit_the_table_is_refused(
+    tmp_path: Path, account: dict[str, Any], options: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(Unreadable) as error:
+        lines(tmp_path, NAMED | account, {"t": TABLE}, ignore=["STREET", "BETRW", "ADAT"], **options)
+    assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "spec", [{"sql": "-number(BETRW)"}, {"sum": "number(BETRW)"}, {"sql": "CASE WHEN false THEN number(BETRW) END"}]
+)
+def test_a_number_that_an_expression_cannot_read_refuses_its_account_with_row_and_column(
+    tmp_path: Path, spec: dict[str, Any]
+) -> None:
+    table = "VKONT;BETRW\nV1;1,50\nV2;12.50\nV3;123456789012345678901234567890\n"
+    first, second, third = lines(tmp_path, NUMBER | {"transfer_balance": spec}, {"t": table}, **FORMS)
+    assert first.errors == ()
+    for line, row in ((second, 3), (third, 4)):
+        (error,) = line.errors
+        assert (error.attr, error.code) == ("transfer_balance", "invalid")
+        assert error.detail == f"Row {row}, column BETRW: the value must be written like 1.234,56."
+        assert msgspec.json.decode(line.content)["transfer_balance"].startswith("UNREADABLE: 12")
+
+
+def test_where_leaves_rows_out_and_counts_them(tmp_path: Path) -> None:
+    table = "VKONT;NAME;LOEVM;AUSZDAT\nV1;Groß;;31.12.9999\nV2;Böhm;X;31.12.9999\nV3;Weiß;;01.01.2020\nV4;Lang;;\n"
+    where = "LOEVM IS NULL AND coalesce(day(AUSZDAT) > DATE '2024-01-01', true)"
+    source = mapped(tmp_path, NAMED, {"t": table}, where=where, **FORMS)
+    made = [msgspec.json.decode(line.content)["external_account_number"] for line in source.lines()]
+    assert made == ["V1", "V4"]
+    assert f"{tmp_path}/t.csv: 4 rows (2 left out by `where`), 12 filled cells, 7 of them ignored" in [
+        *source.written()
+    ]
+    with pytest.raises(Unreadable, match=r"t\.csv, row 4, column AUSZDAT: the value must be written like DD\.MM\.YYYY"):
+        lines(tmp_path, NAMED, {"t": table.replace("01.01.2020", "1.1.20")}, where=where, **FORMS)
+
+
+def test_where_in_a_part_of_the_mapping_divides_the_rows_of_a_table(tmp_path: Path) -> None:
+    account = NUMBER | {
+        "customers": [{"from": "p", "on": ["VKONT"], "where": "ROLLE = 'K'", "family_name": "NAME"}],
+        "notes": [{"from": "p", "on": ["VKONT"], "where": "ROLLE <> 'K'", "body": "NAME"}],
+    }
+    tables = {"t": "VKONT\nV1\nV2\n", "p": "VKONT;ROLLE;NAME\nV1;K;Groß\nV1;N;Notiz\nV2;K;Böhm\n"}
+    first, second = accounts(tmp_path, account, tables)
+    assert (first["customers"], first["notes"]) == ([{"family_name": "Groß"}], [{"body": "Notiz"}])
+    assert "notes" not in second
+    tables["p"] += "V2;;Rest\n"
+    with pytest.raises(Differs, match="table p: 1 row belongs to no account; the first is row 5"):
+        lines(tmp_path, account, tables)
+    assert len(accounts(tmp_path, account, tables, files={"p": {"unmatched": "ignore"}})) == 2
+
+
+@pytest.mark.parametrize(("option", "value"), [("first", "7"), ("last", "40")])
+def test_first_and_last_choose_a_row_of_each_object(tmp_path: Path, option: str, value: str) -> None:
+    reading = {"from": "r", "on": ["VKONT"], "each": ["Z"], option: "by ADAT", "body": "STAND"}
+    tables = {
+        "t": "VKONT\nV1\n",
+        "r": "VKONT;Z;ADAT;STAND\nV1;a;01.02.2023;9\nV1;a;02.01.2023;7\nV1;a;03.12.2023;40\n",
+    }
+    source = mapped(tmp_path, NUMBER | {"notes": [reading]}, tables, **FORMS)
+    (line,) = source.lines()
+    assert msgspec.json.decode(line.content)["notes"] == [{"body": value}]
+    assert "r: 3 rows, 12 filled cells, 4 of them ignored" in [*source.written()]
+    field = {"column": "STAND", option: "by ADAT"}
+    (made,) = accounts(tmp_path, NUMBER | {"sales_channel": field}, {"t": tables["r"]}, ignore=["Z"], **FORMS)
+    assert made["sales_channel"] == value
+
+
+def test_a_sum_adds_all_rows_of_its_object_exactly(tmp_path: Path) -> None:
+    account = NUMBER | {
+        "ledgers": [{"from": "op", "each": ["ART"], "ledger_code": "ART", "ledger_balance": {"sum": "-number(B)"}}]
+    }
+    tables = {"t": "VKONT\nV1\n", "op": "VKONT;ART;B\nV1;S;0,10\nV1;S;0,20\nV1;G;-5\nV1;S;0,10\n"}
+    (made,) = accounts(tmp_path, account, tables, files={"op": {"key": "VKONT"}}, **FORMS)
+    assert made["ledgers"] == [
+        {"ledger_code": "S", "ledger_balance": "-0.4"},
+        {"ledger_code": "G", "ledger_balance": "5"},
+    ]
+
+
+def test_words_of_sap_that_mean_no_value_are_none(tmp_path: Path) -> None:
+    table = "VKONT;VON;BIS;GEB\nV1;01.01.2024;31.12.9999;00.00.0000\n"
+    agreement = {"effective_from": "VON", "effective_to": "BIS"}
+    account = NUMBER | {
+        "customers": [{"family_name": {"constant": "x"}, "date_of_birth": "GEB"}],
+        "supply_addresses": [{"supply_points": [{"agreements": [agreement]}]}],
+    }
+    (made,) = accounts(tmp_path, account, {"t": table}, empty=["31.12.9999", "00.00.0000"], **FORMS)
+    assert made["supply_addresses"][0]["supply_points"][0]["agreements"] == [{"effective_from": "2024-01-01"}]
+    assert "customers" not in made
+
+
+def test_a_value_without_an_entry_in_its_lookup_table_is_an_error_that_names_it(tmp_path: Path) -> None:
+    title = {"column": "ANREDE", "table": "anrede"}
+    account = NUMBER | {"customers": [{"family_name": "NAME", "title": title}]}
+    table = {"t": "VKONT;NAME;ANREDE\nV1;Groß;1\nV2;Böhm;9\nV3;Weiß;\n"}
+    tables = {"anrede": {"1": "Frau"}}
+    first, second, third = lines(tmp_path, account, table, tables=tables)
+    assert (first.errors, third.errors) == ((), ())
+    (error,) = second.errors
+    assert error.attr == "customers.0.title"
+    assert (
+        error.detail == "Row 3, column ANREDE: the value must have an entry in the lookup table anrede: '9' has none."
+    )
+    title["default"] = ""
+    made = accounts(tmp_path, account, table, tables=tables)
+    assert [one["customers"][0].get("title") for one in made] == ["Frau", None, None]
+
+
+def test_columns_whose_names_differ_in_case_only_are_two(tmp_path: Path) -> None:
+    account = NUMBER | {"billing_address4": "Ort", "billing_address1": {"sql": "\"ORT\" || '!'"}}
+    (made,) = accounts(tmp_path, account, {"t": "VKONT;Ort;ORT\nV1;Ulm;Bonn\n"})
+    assert (made["billing_address4"], made["billing_address1"]) == ("Ulm", "Bonn!")
+
+
+def test_numbers_of_a_workbook_need_no_form_in_expressions(tmp_path: Path) -> None:
+    from openpyxl import Workbook
+
+    book = Workbook()
+    assert book.active is not None
+    for row in (["VKONT", "BETRW"], ["V1", 1234.5], ["V2", "1.234,50"]):
+        book.active.append(row)
+    book.save(tmp_path / "t.xlsx")
+    path = tmp_path / "m.yaml"
+    account = NUMBER | {"transfer_balance": {"sql": "-number(BETRW)"}}
+    path.write_text(yaml.safe_dump({"account": account, **FORMS}), encoding="utf-8")
+    made = MappedSource([str(tmp_path / "t.xlsx")], read_mapping(path), path, None, is_strict=True).lines()
+    assert [msgspec.json.decode(line.content)["transfer_balance"] for line in made] == ["-1234.5", "-1234.5"]
+
+
+def test_map_check_prints_the_balance_of_joined_tables(tmp_path: Path) -> None:
+    mapped(tmp_path, WHOLE, BOOK, **OF_BOOK)
+    shown = importbook("map", "check", "m.yaml", "fkkvkp.csv", at=tmp_path)
+    for line in (
+        "fkkvkp.csv: 3 rows, 6 filled cells",
+        "but000: 2 rows, 4 filled cells",
+        "eablg: 5 rows, 15 filled cells",
+    ):
+        assert line in shown.stdout.splitlines()
+
+
+def test_a_field_can_come_from_another_table(tmp_path: Path) -> None:
+    street = {"from": "adrc", "on": {"PARTNER": "GPART"}, "column": "STREET", "where": "ART = 'R'"}
+    tables = {"fkkvkp": BOOK["fkkvkp"], "adrc": "PARTNER;ART;STREET\nP1;R;Allee\nP2;R;Ring\n"}
+    made = accounts(tmp_path, NUMBER | {"billing_address1": street}, tables, files={"adrc": {"repeated": "allow"}})
+    assert [account["billing_address1"] for account in made] == ["Allee", "Ring", "Allee"]
+    tables["adrc"] += "P2;R;Weg\n"
+    with pytest.raises(Differs, match=r"column adrc\.STREET: a value is not used, in 1 account; the first is 'Weg'"):
+        lines(tmp_path, NUMBER | {"billing_address1": street}, tables, files={"adrc": {"repeated": "allow"}})
