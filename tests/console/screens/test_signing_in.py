@@ -290,7 +290,7 @@ def test_a_proxy_that_is_not_trusted_lets_nobody_sign_in_and_is_named_as_the_rea
     """Also one on this machine that asks for 127.0.0.1: it may forward what comes from anywhere."""
 
     with console_app(database) as app, visitor(app) as browser:
-        reason = "its address must be named in IMPORTLEDGER_TRUSTED_PROXIES"
+        reason = "address must be in IMPORTLEDGER_TRUSTED_PROXIES"
         page = browser.get("/console/sign-in/", headers=headers)
         assert ("Signing in needs TLS" in page.text, reason in page.text) == (True, True)
         assert reason not in browser.get("/console/sign-in/").text
