@@ -46,7 +46,7 @@ WHERE a.supplier = %(supplier)s AND a.run = %(run)s AND a.external_account_numbe
 def run_differences(
     ledger: Ledger, supplier: str, run: str, source: SourceContent, *, is_masked: bool
 ) -> list[AccountDifference]:
-    """Return the accounts that differ, of those in the source's buckets and of those that it names, by number."""
+    """Return the accounts that differ, sorted by number: of those that `source` names, and of those in its buckets."""
     sent = {account.external_account_number: account for account in source.accounts}
     with ledger.connection() as connection:
         parameters: dict[str, Any] = {"supplier": supplier, "run": run}

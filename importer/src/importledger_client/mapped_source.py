@@ -210,7 +210,7 @@ class MappedSource(Source):
                 )
 
     def _decided(self, lines: Iterator[Line], path: Path) -> Iterator[Line]:
-        """Yield the lines after all of them were made. Raises Differs if a part of the tables is open."""
+        """Store all lines in a file, then yield them. Raises Differs if a part of the tables is open."""
         with path.open("w+b") as file:
             for line in lines:
                 content = _pack(line)

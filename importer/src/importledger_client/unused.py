@@ -113,13 +113,13 @@ class TableUse:
         return used, unused
 
     def _columns_of(self, mark: int) -> frozenset[str]:
-        """Return the columns that the parts of the mapping with these bits read."""
+        """Return the columns that are read by the parts of the mapping whose bits are in `mark`."""
         if not mark:
             return frozenset()
         return frozenset(self.always).union(*(read for bit, read in enumerate(self._read) if mark >> bit & 1))
 
     def _unread_by(self, mark: int) -> list[tuple[int, str]]:
-        """Return the columns that no part with these bits reads, with their places; none for rows passed over."""
+        """Return (place, column) of the columns that no part in `mark` reads; none for rows that were passed over."""
         read = self._columns_of(mark)
         self._unread[mark] = [
             (place, column) for place, column in enumerate(self.columns, 2) if column not in read and not mark & 1
