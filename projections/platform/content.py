@@ -31,7 +31,7 @@ def account_contents(connection: Connection[Any], numbers: Sequence[str]) -> dic
     """Return the content of these accounts by number, without accounts that do not exist."""
     contents = {}
     with connection.transaction():
-        connection.execute("SET LOCAL jit = off")  # compiling the query takes longer than the query
+        connection.execute(_PLANNING)
         accounts = rows_of(connection, _SELECT_CONTENTS, numbers=list(numbers))
     for number, digest, *figures in accounts:
         rows = {table.name: count for table, count in zip(_TABLES, figures, strict=False)}
@@ -41,6 +41,8 @@ def account_contents(connection: Connection[Any], numbers: Sequence[str]) -> dic
     return contents
 
 
+_PLANNING = "SET LOCAL jit = off; SET LOCAL enable_bitmapscan = off"
+"""Settings of the query. Compiling it takes longer than the query, and plain index scans return rows in order."""
 _NOT_CONTENT = frozenset({"created_at", "erased_at", "account_number", "import_supplier"})
 """Columns that are not in the digest. The supplier is known, the others are the platform's own."""
 _TEXTS = {

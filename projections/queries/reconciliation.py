@@ -6,7 +6,9 @@ kill. Deleting the row cancels the job. All times are the database's.
 
 import secrets
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import reduce
 from typing import Any
 
 import msgspec
@@ -236,11 +238,14 @@ def claim(connection: Connection[Any], job: str, worker: int) -> Sum | None:
     )
 
 
-def add_portion(connection: Connection[Any], before: Sum, worker: int) -> Sum | None:
-    """Add the next portion and save the totals; None after the last, or if the worker lost the job."""
+def add_portion(connection: Connection[Any], before: Sum, worker: int, *helpers: Connection[Any]) -> Sum | None:
+    """Add the next portion and save the totals; None after the last, or if the worker lost the job.
+
+    Helpers are further connections, which read a part of the accounts at the same time.
+    """
     with connection.transaction():
         connection.execute(f"SET LOCAL statement_timeout = '{PORTION_TIMEOUT}'")
-        portion, count, sort_key = run_portion(connection, before.supplier, before.run, before.sort_key)
+        portion, count, sort_key = run_portion(connection, before.supplier, before.run, before.sort_key, *helpers)
         after = msgspec.structs.replace(
             before,
             accounts_done=before.accounts_done + count,
@@ -257,11 +262,15 @@ def add_portion(connection: Connection[Any], before: Sum, worker: int) -> Sum | 
 
 
 def run_portion(
-    connection: Connection[Any], supplier: str, run: str, after: RunSortKey
+    connection: Connection[Any], supplier: str, run: str, after: RunSortKey, *helpers: Connection[Any]
 ) -> tuple[Totals, int, RunSortKey | None]:
     """Return the totals of the next accounts of a run, their number, and the sort key of the last; None at the end."""
     count, accounts, end = run_accounts(connection, supplier, run, after, PORTION)
-    return account_totals(connection, accounts) if accounts else Totals(), count, end
+    connections = (connection, *helpers)
+    with ThreadPoolExecutor(len(connections)) as threads:
+        parts = [accounts[index :: len(connections)] for index in range(len(connections))]
+        totals = [*threads.map(account_totals, connections, parts)]
+    return reduce(Totals.merge, totals), count, end
 
 
 def release(connection: Connection[Any], job: str, worker: int, error: str = "") -> None:

@@ -10,6 +10,7 @@ import pytest
 from importledger_client.book import one_account
 from importledger_client.certificate import pdf_of
 from importledger_client.comparing import compared
+from importledger_client.counter import Counter, count
 from importledger_client.manifest import Counting, NoAccount, decoded
 from tests.support.importbook import importbook
 
@@ -106,6 +107,18 @@ def test_counts_of_parts_of_a_book_add_up(accounts: list[dict[str, Any]]) -> Non
         merged.merge(of_part)
     assert merged.manifest() == whole.manifest()
     assert (merged.accounts, merged.repeated) == (whole.accounts, whole.repeated) == (4, 1)
+
+
+def test_a_large_book_is_counted_in_other_processes_with_the_same_result(accounts: list[dict[str, Any]]) -> None:
+    lines = [msgspec.json.encode(one_account("NORDWIND", number)) for number in range(600)]
+    lines[550] = b"[]"
+    counter = Counter(2)
+    for number, line in enumerate(lines):
+        counter.add(("book.ndjson", number), line)
+    counting, bad = counter.finish()
+    here, bad_here = count([(("book.ndjson", number), line) for number, line in enumerate(lines)])
+    assert (counting.manifest(), bad) == (here.manifest(), bad_here)
+    assert bad == [(("book.ndjson", 550), "it is not an object")]
 
 
 def test_the_certificate_for_people_is_one_page(accounts: list[dict[str, Any]]) -> None:

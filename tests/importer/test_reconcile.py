@@ -152,6 +152,34 @@ def test_accounts_that_were_added_or_changed_after_the_push_are_written_to_a_fil
     assert "must not see" in refused_to_show.stderr
 
 
+def test_a_push_makes_the_manifest_of_the_lines_that_it_sends(
+    importer: Importer, access: Mapping[str, str], tmp_path: Path
+) -> None:
+    book = [one_account("OTHER", number) for number in range(150)]
+    write(tmp_path / "book.ndjson", book)
+    words = ("book.ndjson", "--supplier", importer.supplier)
+    pushed = importbook("push", *words, "--wait", "--manifest", "book.manifest.json", at=tmp_path, access=access)
+    assert pushed.returncode == 0, pushed.stdout + pushed.stderr
+    assert (
+        f"next:  importbook reconcile book --supplier {importer.supplier} --manifest book.manifest.json"
+        in pushed.stdout
+    )
+    assert importbook("manifest", *words, "-o", "again.json", at=tmp_path).returncode == 0
+    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "book.manifest.json").read_bytes()
+    certified = importbook("reconcile", "book", "--manifest", "book.manifest.json", at=tmp_path, access=access)
+    assert (certified.returncode, "BALANCED" in certified.stdout) == (0, True), certified.stdout
+
+
+def test_a_push_that_stops_writes_no_manifest(importer: Importer, access: Mapping[str, str], tmp_path: Path) -> None:
+    book = [one_account(importer.supplier, number) for number in range(40)]
+    for account in book:
+        account["customers"][0]["date_of_birth"] = "gestern"
+    write(tmp_path / "book.ndjson", book)
+    words = ("push", "book.ndjson", "--max-errors", "1", "--manifest", "m.json")
+    stopped = importbook(*words, at=tmp_path, access=access)
+    assert (stopped.returncode, (tmp_path / "m.json").exists()) == (1, False)
+
+
 def test_another_spelling_is_certified(importer: Importer, access: Mapping[str, str], tmp_path: Path) -> None:
     book = [one_account(importer.supplier, number) for number in range(3)]
     push(tmp_path, book, access)

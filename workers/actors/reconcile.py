@@ -48,8 +48,8 @@ class Reconciler:
             return
         try:
             while progress is not None and self._wait_for_imports():
-                with self._ledger.connection() as connection:
-                    progress = add_portion(connection, progress, worker)
+                with self._ledger.connection() as connection, self._ledger.connection() as helper:
+                    progress = add_portion(connection, progress, worker, helper)
                     if time.monotonic() >= ends_at and has_other_waiting(connection, job):
                         break
         except StoreUnavailable as unavailable:

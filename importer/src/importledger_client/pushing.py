@@ -2,7 +2,7 @@
 
 import collections
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -49,9 +49,13 @@ class Pushing:
         self.pace = Pace()
         self.ending = ""
         """Sentence on why the push has ended, "" after a complete push."""
+        self.is_whole = False
+        """True once all lines have receipts."""
         self.refused_for_supplier = 0
         """Accounts that were refused because of their supplier, whatever they contain."""
         self.supplier_sentence = ""
+        self.on_line: Callable[[Line, Source], None] | None = None
+        """Called with each line that is read, before it is sent."""
         self._waiting_for_receipt = collections.deque[Line]()
 
     def lines_to_send(self, files: FailureFiles) -> Iterator[bytes]:
@@ -82,7 +86,10 @@ class Pushing:
 
     def _lines(self) -> Iterator[Line]:
         for source in self.sources:
-            yield from source.lines()
+            for line in source.lines():
+                if self.on_line is not None:
+                    self.on_line(line, source)
+                yield line
             self.summary = msgspec.structs.replace(self.summary, lines=self.summary.lines + source.empty_lines)
 
     def add_receipts(self, batch: Batch, files: FailureFiles) -> None:

@@ -1,5 +1,6 @@
 """`importbook push`: send a book. The same command again resumes it."""
 
+import contextlib
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from rich.console import Console
 
 from importledger_client import notes
 from importledger_client.commands import INTERRUPTED, NOTHING_DONE, OK, SOMETHING_WRONG, common
+from importledger_client.commands.manifest import Making
 from importledger_client.commands.watch import watch_runs
 from importledger_client.display import EVERY_S, Progress, counted, duration, number
 from importledger_client.errors import ImportLedgerError
@@ -59,6 +61,13 @@ def _rate(context: click.Context, parameter: click.Parameter, value: str | None)
     "--connections", default=4, show_default=True, type=click.IntRange(1, 64), help="Requests at the same time."
 )
 @click.option("--json", "is_json", is_flag=True, help="Summary as JSON on standard output, at the end.")
+@click.option(
+    "--manifest",
+    "output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Manifest to write, as `manifest` does, from the lines that are sent.",
+)
 @click.option("--wait", "is_to_wait", is_flag=True, help="Watch of the run until all accounts have ended.")
 @common.mapping_option
 @common.service_options
@@ -71,6 +80,7 @@ def push(
     rate: float | None,
     connections: int,
     is_json: bool,
+    output: Path | None,
     is_to_wait: bool,
     mapping: Path | None,
     access: common.Access,
@@ -88,9 +98,13 @@ def push(
     console = common.err()
     progress = Progress(console, first_after_s=EVERY_S)
     client = access.client(progress.print_line)
-    code = _pushed(pushing, client, progress, limit, connections)
     shown_on = common.err() if is_json else common.out()
+    making = Making(output, pushing.sources, supplier, 1) if output is not None else None
+    pushing.on_line = making.add if making else None
+    code = _pushed(pushing, client, progress, limit, connections)
     _report(shown_on, pushing)
+    if making is not None:
+        code = max(code, _manifest_of(pushing, making, shown_on))
     if is_json:
         click.echo(msgspec.json.encode({"summary": pushing.summary}).decode())
     accepted, words = pushing.summary.accepted + pushing.summary.replayed, _next_command(pushing, code)
@@ -104,10 +118,18 @@ def push(
     return code
 
 
+def _manifest_of(pushing: Pushing, making: Making, console: Console) -> int:
+    """Write the manifest after a push of all lines, and return the exit code."""
+    with contextlib.closing(making):
+        if pushing.is_whole:
+            return making.write(console)
+    common.print_line(console, "No manifest was written, since not all lines were sent.")
+    return OK
+
+
 def _pushed(pushing: Pushing, client: "Client", progress: Progress, limit: Limit, connections: int) -> int:
     """Send all lines, and return the exit code."""
     files = FailureFiles(pushing.run, Path.cwd())
-    is_whole = False
     try:
         with progress:
             most = max(1, int(pushing.rate / 2)) if pushing.rate else None
@@ -122,7 +144,7 @@ def _pushed(pushing: Pushing, client: "Client", progress: Progress, limit: Limit
                 if limit.is_passed(refused, pushing.receipts, is_end=False):
                     pushing.ending = "Stopped: too many accounts were refused."
                     return SOMETHING_WRONG
-            is_whole = True
+            pushing.is_whole = True
     except KeyboardInterrupt:
         pushing.ending = "Interrupted. The service keeps what it has accepted; the same command again resumes here."
         return INTERRUPTED
@@ -131,7 +153,7 @@ def _pushed(pushing: Pushing, client: "Client", progress: Progress, limit: Limit
         return SOMETHING_WRONG if pushing.receipts or isinstance(error, Differs) else NOTHING_DONE
     finally:
         keep = frozenset(Path(name).resolve() for name in pushing.files)
-        files.close(is_whole=is_whole, keep=keep, keeps_last=pushing.has_no_supplier)
+        files.close(is_whole=pushing.is_whole, keep=keep, keeps_last=pushing.has_no_supplier)
         pushing.save_note()
     if not pushing.receipts:
         pushing.ending = f"There was nothing to send: {', '.join(pushing.files)} must have an account."
