@@ -1,5 +1,6 @@
 """The language of docs/reference/mapping.md: joins over several tables, expressions, filters, first and last."""
 
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -244,9 +245,8 @@ def test_where_leaves_rows_out_and_counts_them(tmp_path: Path) -> None:
     source = mapped(tmp_path, NAMED, {"t": table}, where=where, **FORMS)
     made = [msgspec.json.decode(line.content)["external_account_number"] for line in source.lines()]
     assert made == ["V1", "V4"]
-    assert f"{tmp_path}/t.csv: 4 rows (2 left out by `where`), 12 filled cells, 7 of them ignored" in [
-        *source.written()
-    ]
+    balance = "4 rows (2 left out by `where`), 12 filled cells, 7 of them ignored: AUSZDAT 2, LOEVM 1, NAME 2, VKONT 2"
+    assert f"{tmp_path}/t.csv: {balance}" in [*source.written()]
     with pytest.raises(Unreadable, match=r"t\.csv, row 4, column AUSZDAT: the value must be written like DD\.MM\.YYYY"):
         lines(tmp_path, NAMED, {"t": table.replace("01.01.2020", "1.1.20")}, where=where, **FORMS)
 
@@ -276,7 +276,7 @@ def test_first_and_last_choose_a_row_of_each_object(tmp_path: Path, option: str,
     source = mapped(tmp_path, NUMBER | {"notes": [reading]}, tables, **FORMS)
     (line,) = source.lines()
     assert msgspec.json.decode(line.content)["notes"] == [{"body": value}]
-    assert "r: 3 rows, 12 filled cells, 4 of them ignored" in [*source.written()]
+    assert "r: 3 rows, 12 filled cells, 4 of them ignored: ADAT 2, STAND 2" in [*source.written()]
     field = {"column": "STAND", option: "by ADAT"}
     (made,) = accounts(tmp_path, NUMBER | {"sales_channel": field}, {"t": tables["r"]}, ignore=["Z"], **FORMS)
     assert made["sales_channel"] == value
@@ -363,3 +363,70 @@ def test_a_field_can_come_from_another_table(tmp_path: Path) -> None:
     tables["adrc"] += "P2;R;Weg\n"
     with pytest.raises(Differs, match=r"column adrc\.STREET: a value is not used, in 1 account; the first is 'Weg'"):
         lines(tmp_path, NUMBER | {"billing_address1": street}, tables, files={"adrc": {"repeated": "allow"}})
+
+
+# The list of values
+
+
+def list_of(path: Path) -> list[list[str]]:
+    return list(csv.reader(path.read_text(encoding="utf-8-sig").splitlines(), delimiter=";"))
+
+
+@pytest.mark.promise("importbook-value-list")
+def test_a_list_of_values_is_written_filled_in_and_used(tmp_path: Path) -> None:
+    spec = {"column": "ANREDE", "table": "anrede"}
+    account = NUMBER | {"customers": [{"family_name": "NAME", "title": spec}], "sales_channel": spec | {"column": "K"}}
+    table = "VKONT;NAME;ANREDE;K\n01;Groß;01;=x\n02;Böhm;02;\n03;Weiß;01;\n04;Lang;09;\n"
+    mapped(tmp_path, account, {"t": table}, values="w.csv", tables={"anrede": {"02": "Frau"}})
+    made = importbook("map", "values", "m.yaml", "t.csv", at=tmp_path)
+    assert (made.returncode, made.stdout) == (1, "4 values in w.csv · without a target: 3\n")
+    assert list_of(tmp_path / "w.csv") == [
+        ["table", "value", "target", "example", "rows"],
+        ["anrede", '="01"', "", '="01"', "2"],
+        ["anrede", '="02"', "Frau", '="02"', "1"],
+        ["anrede", '="09"', "", '="04"', "1"],
+        ["anrede", "'=x", "", '="01"', "1"],
+    ]
+    filled = (tmp_path / "w.csv").read_text(encoding="utf-8-sig")
+    filled = (
+        filled.replace('"=""01""";;', "01;Herr;", 1).replace('"=""09""";;', "09;-;").replace("'=x;;", "'=x;DIRECT;")
+    )
+    (tmp_path / "w.csv").write_text(filled, encoding="utf-8-sig")
+    (tmp_path / "t.csv").write_text(table + "05;Neu;07;\n", encoding="utf-8")
+    path = tmp_path / "m.yaml"
+    found = list(MappedSource([str(tmp_path / "t.csv")], read_mapping(path), path, None, is_strict=True).lines())
+    decoded = [msgspec.json.decode(line.content) for line in found]
+    titles = [account["customers"][0].get("title") for account in decoded]
+    assert titles == ["Herr", "Frau", "Herr", None, "UNREADABLE: 07"]
+    assert decoded[0]["sales_channel"] == "DIRECT"
+    (error,) = found[-1].errors
+    assert "must have an entry in the lookup table anrede: '07' has none" in error.detail
+    made = importbook("map", "values", "m.yaml", "t.csv", at=tmp_path)
+    assert (made.returncode, made.stdout) == (1, "5 values in w.csv · without a target: 1\n")
+    assert [row[1:3] for row in list_of(tmp_path / "w.csv")][1:] == [
+        ['="01"', "Herr"],
+        ['="02"', "Frau"],
+        ['="07"', ""],
+        ['="09"', "-"],
+        ["'=x", "DIRECT"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("table;value\nx;1\n", "must have the columns table, value and target"),
+        ("table;value;target\nx;1;a\nx;1;b\n", "row 3: '1' must have one target"),
+    ],
+)
+def test_a_list_that_does_not_decide_is_refused(tmp_path: Path, content: str, sentence: str) -> None:
+    (tmp_path / "w.csv").write_text(content, encoding="utf-8")
+    with pytest.raises(Unreadable) as error:
+        mapped(tmp_path, NUMBER, {"t": "VKONT\nV1\n"}, values="w.csv")
+    assert sentence in str(error.value)
+
+
+def test_map_values_needs_a_name_for_its_list(tmp_path: Path) -> None:
+    mapped(tmp_path, NUMBER, {"t": "VKONT\nV1\n"})
+    shown = importbook("map", "values", "m.yaml", "t.csv", at=tmp_path)
+    assert (shown.returncode, "pass -o, or name it in the mapping" in shown.stderr) == (2, True)

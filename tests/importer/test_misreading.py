@@ -304,7 +304,7 @@ def test_ignored_cells_are_counted_and_named(tmp_path: Path) -> None:
     shown = importbook(*COUNT, at=tmp_path)
     assert shown.returncode == 0
     assert "kunden.csv: CSV · utf-8 · delimiter ;" in shown.stdout
-    assert "kunden.csv: 2 rows, 5 filled cells, 2 of them ignored" in shown.stdout
+    assert "kunden.csv: 2 rows, 5 filled cells, 2 of them ignored: Alt 1, Name 1" in shown.stdout.splitlines()
 
 
 # Workbooks
@@ -712,7 +712,7 @@ SOURCE_NAMES = "The names there must be among delimiter, encoding, sheets, ignor
         (
             {},
             {"emtpy": ["x"]},
-            "among account, key, where, dates, decimals, empty, texts, tables, files, ignore, source.",
+            "among account, key, where, dates, decimals, empty, texts, tables, values, files, ignore, source.",
         ),
         ({}, {"source": {"encodign": "cp1252"}}, SOURCE_NAMES),
         ({}, {"files": {"z": {"path": "z.csv", "kye": "Nr"}}}, "among path, key, where, unmatched, repeated, source."),

@@ -12,6 +12,7 @@ from importledger_client.answers import FieldError
 from importledger_client.contract import ACCOUNT, EXACT, Field
 from importledger_client.engine import Join, Rows
 from importledger_client.expressions import expression
+from importledger_client.failures import neutral
 from importledger_client.mapping import SPECIAL, MappingError, Plan, grouping_columns, is_object, joins, named
 from importledger_client.tables.reading import Table
 from importledger_client.unused import Row, TableUse, UnusedCells
@@ -50,6 +51,8 @@ class Mapped:
         self.joins = [self._renamed(join) for join in self.joins]
         self.expected: dict[tuple[str, int], tuple[str, str]] = {}
         """Expressions that must be of a kind, with its name, by table and place."""
+        self.looked_up: list[tuple[str, int, str]] = []
+        """Table and place of the values that are looked up, and the names of their lookup tables."""
         self._errors: list[FieldError] = []
         self._rows: Rows = {}
         self._of_account: list[dict[Any, Any]] = []
@@ -300,7 +303,7 @@ class Mapped:
         reads.add(column)
         place = use.place(use.columns[column])
         row_of = self._choosing_one(options, column, place, table, reads)
-        look_up = self._looking_up(options, conversion, table)
+        look_up = self._looking_up(options, conversion, place, table)
         is_text = conversion.kind in ("text", "texts") or look_up is not None
         stored = None if is_text else use.place(use.converted(conversion))
 
@@ -326,7 +329,7 @@ class Mapped:
             self.expected[table, found.place] = text, "a number"
         conversion = conversion._replace(column=text)
         row_of = self._choosing_one(options, text, found.place, table, reads)
-        look_up = self._looking_up(options, conversion, table)
+        look_up = self._looking_up(options, conversion, found.place, table)
 
         def value(rows: Sequence[Row], before: str) -> Any:
             for each in rows if found.failed is not None else ():
@@ -334,11 +337,11 @@ class Mapped:
                     return unreadable
             row: Row | None
             if is_sum:
-                cells = [_plain(row[found.place]) for row in rows if row[found.place] is not None]
+                cells = [plain(row[found.place]) for row in rows if row[found.place] is not None]
                 row, cell = rows[0] if rows else None, functools.reduce(EXACT.add, cells) if cells else None
             else:
                 row = row_of(rows)
-                cell = None if row is None else _plain(row[found.place])
+                cell = None if row is None else plain(row[found.place])
             if row is None or cell is None or cell == "":
                 return None
             if look_up is not None:
@@ -369,16 +372,19 @@ class Mapped:
         return row_of
 
     def _looking_up(
-        self, options: Mapping[str, Any], conversion: Conversion, table: str
+        self, options: Mapping[str, Any], conversion: Conversion, place: int, table: str
     ) -> Callable[[str, Row, str], Any] | None:
         """Return a function from a value to that of a lookup table, None for a field without one."""
         if "table" not in options:
             return None
         name = str(options["table"])
-        entries, has_default = self._plan.tables[name], "default" in options
+        entries, has_default = self._plan.tables.get(name, {}), "default" in options
+        self.looked_up.append((table, place, name))
 
         def look_up(text: str, row: Row, before: str) -> Any:
             entry = entries.get(text)
+            if entry is None:
+                entry = entries.get(neutral(text))
             if entry is None and not has_default:
                 rule = f"must have an entry in the lookup table {name}: {text!r} has none."
                 return self._refused(conversion, text, row, table, before, rule)
@@ -438,7 +444,7 @@ def _grouping(places: Sequence[int], *, is_single: bool) -> Callable[[Sequence[R
     return groups
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return a value of the engine as a cell."""
     match value:
         case float():

@@ -15,11 +15,12 @@ import msgspec
 from importledger_client.answers import FieldError
 from importledger_client.display import counted
 from importledger_client.engine import Engine
-from importledger_client.mapped import Mapped
+from importledger_client.mapped import Mapped, plain
 from importledger_client.mapping import MappingError, Plan, check_columns, named, text_columns
 from importledger_client.sources import Differs, Line, Source, Unreadable
 from importledger_client.tables.reading import Table
 from importledger_client.unused import TableUse
+from importledger_client.value_list import CodeValue
 from importledger_client.values import NO_VALUE, ROUNDED, clean
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
@@ -57,6 +58,10 @@ class MappedSource(Source):
         """Sentences on cells and sheets that the mapping must decide on."""
         self._plan, self._supplier, self._is_strict = plan, supplier, is_strict
         self._accounts_read = 0
+        self._nowhere: collections.Counter[str] = collections.Counter()
+        """Number of rows of each table that belong to no account."""
+        self._without_key: list[int] = []
+        """Numbers of the rows of the main table that belong to no account."""
         self._left_out: collections.Counter[tuple[str, str]] = collections.Counter()
         """Cells that are no value or in no account, by table and column; rows left out by `where`, by ""."""
 
@@ -80,15 +85,16 @@ class MappedSource(Source):
             yield from table.written
             if self.mapped is None:  # reading ended early
                 continue
-            cells = sum(table.filled.values()) + table.skipped
-            used = self.mapped.uses[alias].cells()[0].total()
-            ignored = f", {cells - used:,} of them ignored" if cells != used else ""
-            without = self._left_out[alias, ""]
-            left_out = f" ({without:,} left out by `where`)" if without else ""
-            yield (
-                f"{alias or table.name}: {counted(table.rows_read, 'row')}{left_out},"
-                f" {counted(cells, 'filled cell')}{ignored}"
-            )
+            use = self.mapped.uses[alias]
+            filled = table.filled + table.skipped
+            ignored = filled - use.cells()[0]
+            named_cells = ", ".join(f"{column or 'no name'} {cells:,}" for column, cells in sorted(ignored.items()))
+            cells = f", {ignored.total():,} of them ignored: {named_cells}" if ignored else ""
+            left_out, nowhere = self._left_out[alias, ""], self._nowhere[alias] + use.unread_rows
+            without = [f"{left_out:,} left out by `where`"] if left_out else []
+            without += [f"{nowhere:,} in no account"] if nowhere else []
+            rows = counted(table.rows_read, "row") + (f" ({', '.join(without)})" if without else "")
+            yield f"{alias or table.name}: {rows}, {counted(filled.total(), 'filled cell')}{cells}"
 
     def open_points(self) -> list[str]:
         """Return sentences on all points that the mapping must decide before anything is sent."""
@@ -98,16 +104,36 @@ class MappedSource(Source):
 
     def lines(self) -> Iterator[Line]:
         """Yield the accounts. Raises Unreadable, and Differs unless every row and cell is accounted for."""
-        with tempfile.TemporaryDirectory(prefix="importbook-") as folder:
-            self._open()
-            self.mapped = Mapped(self._plan, self._supplier, self.tables)
-            with contextlib.closing(Engine(Path(folder), self.tables)) as engine:
-                self._load(engine, self.mapped)
-                lines = self._lines(engine, self.mapped)
-                if self._is_strict:
-                    lines = self._decided(lines, Path(folder) / "lines")
-                for self._accounts_read, line in enumerate(lines, 1):
-                    yield line
+        with self._joined() as (engine, mapped, folder):
+            lines = self._lines(engine, mapped)
+            if self._is_strict:
+                lines = self._decided(lines, folder / "lines")
+            for self._accounts_read, line in enumerate(lines, 1):
+                yield line
+
+    def code_values(self) -> Iterator[CodeValue]:
+        """Yield the values of all columns with a lookup table, the most frequent of each first. Raises Unreadable."""
+        with self._joined() as (engine, mapped, _):
+            found: dict[tuple[str, str], CodeValue] = {}
+            for alias, place, name in mapped.looked_up:
+                for value, rows, example in engine.values(alias, place - 2):
+                    key = name, str(plain(value))
+                    before = found.get(key, CodeValue(*key, 0, example))
+                    found[key] = before._replace(rows=before.rows + rows)
+        yield from found.values()
+
+    @contextlib.contextmanager
+    def _joined(self) -> Iterator[tuple[Engine, Mapped, Path]]:
+        """Yield the tables in the engine, with their rows joined to accounts and ordered."""
+        self._open()
+        self.mapped = Mapped(self._plan, self._supplier, self.tables)
+        with (
+            tempfile.TemporaryDirectory(prefix="importbook-") as folder,
+            contextlib.closing(Engine(Path(folder), self.tables)) as engine,
+        ):
+            self._load(engine, self.mapped)
+            self._order(engine, self.mapped)
+            yield engine, self.mapped, Path(folder)
 
     def _open(self) -> None:
         """Read the headers of all tables."""
@@ -221,23 +247,27 @@ class MappedSource(Source):
             while size := file.read(4):
                 yield _unpack(file.read(int.from_bytes(size, "big")))
 
-    def _lines(self, engine: Engine, mapped: Mapped) -> Iterator[Line]:
-        """Yield the accounts, then errors for rows of the main table without a key. Raises Differs."""
+    def _order(self, engine: Engine, mapped: Mapped) -> None:
+        """Order the rows of all tables by account, and record those that are in no account or in several."""
         for alias, use in mapped.uses.items():
             numbers, (_, *cells) = engine.nowhere(alias, use.columns.values())
             mapped.unused.unmatched(alias, numbers)
+            self._nowhere[alias] = len(numbers)
             self._left_out.update({(alias, column): number for column, number in zip(use.columns, cells, strict=True)})
-            if alias == "":
-                without_key = numbers
+            if not alias:
+                self._without_key = numbers
             use.shared = frozenset(engine.repeated(alias))
             for number in use.shared:
                 mapped.unused.repeat(alias, number)
             engine.order(alias, use.values)
-        self.size = len(without_key) + engine.size
+        self.size = len(self._without_key) + engine.size
+
+    def _lines(self, engine: Engine, mapped: Mapped) -> Iterator[Line]:
+        """Yield the accounts, then errors for rows of the main table without a key. Raises Differs."""
         for key, first, rows in engine.accounts():
             account, errors = mapped.account(key, rows)
             yield Line(first, _encode(account), tuple(errors), key)
-        for number in without_key:
+        for number in self._without_key:
             location = self._location("", number)
             sentence = f"{location[0].upper()}{location[1:]} must have a value in column {self._plan.key}."
             yield Line(number, b"", (FieldError("external_account_number", "required", sentence),))

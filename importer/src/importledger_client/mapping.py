@@ -11,6 +11,7 @@ from importledger_client.contract import ACCOUNT, Field
 from importledger_client.expressions import expression
 from importledger_client.sources import Unreadable
 from importledger_client.tables.table import TableSource
+from importledger_client.value_list import read_list
 from importledger_client.values import converted, date_form, number_form
 
 _LEAF = frozenset({"column", "constant", "sql", "sum"})
@@ -59,6 +60,8 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True):
     """Words such as None that are text, although they often mean "no value"."""
     tables: dict[str, dict[str, Any]] = {}
     """Lookup tables of values, by name."""
+    values: str = ""
+    """Path of a list with further entries of lookup tables, as `importbook map values` writes it."""
     files: dict[str, File] = {}
     """Further tables, by name."""
     ignore: list[str] = []
@@ -163,6 +166,10 @@ def read_mapping(path: Path) -> Plan:
         raise MappingError(f"{path} must name the column of the account's number.")
     if "" in plan.files:
         raise MappingError(f"{path} has a further table without a name.")
+    if plan.values:
+        plan.values = str(path.parent / plan.values)
+        for name, entries in read_list(Path(plan.values)).items() if Path(plan.values).exists() else ():
+            plan.tables[name] = plan.tables.get(name, {}) | entries
     for sentence in _faults(plan):
         raise MappingError(f"{path}: {sentence}")
     for file in plan.files.values():
@@ -273,8 +280,8 @@ def _faults_of_leaf(plan: Plan, leaf: Mapping[str, Any], kind: str, path: str) -
     allowed = {"constant": frozenset[str](), "sum": _JOINING | {"default"}}.get(main, _OPTIONS | _JOINING)
     for option in sorted(leaf.keys() - allowed - {main}):
         yield f"{path}: {option} must not stand beside {main}, which takes {', '.join(sorted(allowed)) or 'no option'}."
-    if "table" in leaf and leaf["table"] not in plan.tables:
-        yield f"{path}: {leaf['table']} must be the name of a table in `tables`."
+    if "table" in leaf and leaf["table"] not in plan.tables and not plan.values:
+        yield f"{path}: {leaf['table']} must be the name of a table in `tables`, or `values` must name a list."
     if kind in _TEXTS and leaf.get("format", _ISO_DATE) != _ISO_DATE:
         yield f"{path}: format must be {_ISO_DATE} for a text, which takes dates of a workbook in this form."
     yield from _faults_of_expressions(leaf, path)

@@ -61,6 +61,8 @@ class TableUse:
         self._marks: dict[int, int] = {}
         self._patterns: collections.Counter[tuple[int, tuple[bool, ...]]] = collections.Counter()
         self._of_shared: dict[int, tuple[int, tuple[bool, ...]]] = {}
+        self.unread_rows = 0
+        """Number of rows of accounts that no part of the mapping has read."""
         self._unread: dict[int, list[tuple[int, str]]] = {}
 
     def place(self, value: str) -> int:
@@ -96,6 +98,7 @@ class TableUse:
             else:
                 self._patterns[mark, pattern] += 1
             if not mark:
+                self.unread_rows += 1
                 yield row, None
                 continue
             for place, column in self._unread.get(mark) or self._unread_by(mark):

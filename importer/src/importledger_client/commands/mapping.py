@@ -12,6 +12,7 @@ from importledger_client.mapping import read_mapping
 from importledger_client.proposing import gaps, propose
 from importledger_client.tables.delimited import Delimited
 from importledger_client.tables.reading import is_json, sample_of
+from importledger_client.value_list import read_list, write_list
 
 FIRST = 2
 """Accounts that `check` shows."""
@@ -38,6 +39,30 @@ def init(file: str) -> int:
     source = {"delimiter": part.delimiter, "encoding": part.encoding} if isinstance(part, Delimited) else {}
     click.echo(propose(table.columns, rows, source, [sentence for _, sentence in table.doubts]), nl=False)
     return OK
+
+
+@map_.command(epilog="Example: importbook map values m.yaml kunden.csv -o werte.csv")
+@click.argument("mapping", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="M.yaml")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="List to write. [default: `values` of the mapping]"
+)
+def values(mapping: Path, file: str, output: Path | None) -> int:
+    """Write the values of code columns, to be filled in.
+
+    Every value of a column with a lookup table is a row: how many rows have it, its target so far, and an account as an
+    example. Fill in the missing targets, and name the list in the mapping: `values: werte.csv`. The target - means no
+    value. Exit code 1 while a target is missing.
+    """
+    plan = read_mapping(mapping)
+    path = output or (Path(plan.values) if plan.values else None)
+    if path is None:
+        raise common.Stop("The list must have a name: pass -o, or name it in the mapping with `values: werte.csv`.")
+    known = read_list(path) if path.exists() else {}
+    found = list(MappedSource([file], plan, mapping, None).code_values())
+    missing = write_list(path, found, plan.tables | {name: plan.tables.get(name, {}) | known[name] for name in known})
+    common.print_line(common.out(), f"{counted(len(found), 'value')} in {path} · without a target: {missing:,}")
+    return SOMETHING_WRONG if missing else OK
 
 
 @map_.command(epilog="Example: importbook map check m.yaml kunden.csv")

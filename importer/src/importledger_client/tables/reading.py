@@ -53,7 +53,7 @@ class Table:
         """Number of filled cells by column."""
         self.dated: dict[str, str] = {}
         """Place and value of the first date of a workbook in each column."""
-        self.skipped = 0
+        self.skipped: collections.Counter[str] = collections.Counter()
         """Number of filled cells of ignored columns."""
         self._ignored = ignored
         self.doubts: list[tuple[str, str]] = []
@@ -164,7 +164,7 @@ class Table:
         self.rows_read += count.rows
         for position, name in enumerate(header):
             if name in self._ignored:
-                self.skipped += count.filled[position]
+                self.skipped[name] += count.filled[position]
             elif name:
                 self.filled[name] += count.filled[position]
 
