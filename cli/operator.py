@@ -156,7 +156,7 @@ def show_supplier(code: str, as_json: bool) -> None:
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a supplier with each setting by the name and word that `supplier set` takes; None if it has no value."""
+    """Return a supplier with its settings, in the names and words of `supplier set`; None for an empty value."""
     settings = {name: setting.shown(row[setting.field]) for name, setting in SUPPLIER_SETTINGS.items()}
     identity = {name: row[name] for name in ("code", "status", "reason")}
     times = {name: row[name] for name in ("created_at", "modified_at")}

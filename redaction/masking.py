@@ -160,6 +160,6 @@ def is_harmless(path: Sequence[str]) -> bool:
 
 
 def masked_leaf(path: Sequence[str], value: Any) -> str:
-    """Mask the leaf at this path."""
+    """Return the masked form of a value at this path; the value is no object and no array."""
     name = next((step for step in reversed(path) if not step.isdigit()), "")
     return str(_BY_NAME.get(name, mask_text)(value if value is None else str(value)))

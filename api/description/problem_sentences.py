@@ -41,7 +41,7 @@ def error_sentence(code: str, stored: str) -> Sentence:
 
 
 def with_sentence(status: AnyImportStatus) -> AnyImportStatus:
-    """Return the status record with a `latest_error` in both languages. Pure."""
+    """Return the status record with the sentence of `latest_error` in both languages. Pure."""
     error = status.latest_error
     if error is None:
         return status

@@ -1,4 +1,4 @@
-"""Bulk imports: NDJSON of any length in, a receipt for each line out, in order and while the body arrives."""
+"""Bulk imports: read NDJSON of any length, and send a receipt for each line, in order and while the body arrives."""
 
 from typing import Any, get_args
 

@@ -150,7 +150,7 @@ class BodyMemory:
         return None
 
     def release(self, held: HeldBody) -> None:
-        """Release all bytes of a request."""
+        """Stop counting all bytes of a request."""
         self._bytes[held.holder] -= held.bytes
         self._total -= held.bytes
         held.bytes, held.cut = 0, None
@@ -182,7 +182,7 @@ def too_busy(*, closes: bool = False) -> ApiError:
 
 
 def release(scope: Scope) -> None:
-    """Release the bytes of a request that has been answered."""
+    """Stop counting the bytes of a request that was answered: they no longer take memory."""
     if (held := scope.pop(HELD, None)) is not None:
         held.memory.release(held)
 

@@ -64,7 +64,7 @@ class CountAppends:
             await self.append_or_log()
 
     async def append_or_log(self) -> None:
-        """Append. Counts that cannot be stored now are kept for the next time."""
+        """Append the counts. If they cannot be stored now, note the failure, and keep them for the next time."""
         try:
             await self.append()
         except (LedgerError, psycopg.Error) as error:

@@ -140,7 +140,7 @@ class RecordImports:
 
 
 def missing_account(status: str) -> Problem:
-    """Return the problem of an account that has no number in this state. "NEW" is an account that does not exist."""
+    """Return the problem of a record whose account does not exist yet. The status is "NEW" if there is no import."""
     if status == "NEW":
         code = "import_process_does_not_exist"
         detail = Sentence("There is no import of this account.", "Zu diesem Konto gibt es keinen Import.")

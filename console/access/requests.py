@@ -25,7 +25,7 @@ POLL_S = 0.1
 
 
 def typed_reason(user_id: str, subject: str, content: str, at: datetime) -> TypedReason:
-    """Return the reason as a row with a new id. It is deleted when its subject, a stream, or the user is erased."""
+    """Return the reason as a row with a new id. The row is deleted when the user or `subject`, a stream, is erased."""
     return TypedReason(reason=new_reason_id(), user_id=user_id, subject=subject, at=at, content=content[:MAX_REASON])
 
 

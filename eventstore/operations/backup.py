@@ -276,7 +276,7 @@ def restore(
 
 
 def _parts_of_keys(keys: Path) -> dict[str, Part]:
-    """Return the parts of a folder of keys. Raises BackupError if it is the other folder of a backup, with the log."""
+    """Return the parts of a folder of keys. Raises BackupError if it is the folder of a backup that has the log."""
     manifest = read_manifest(keys)
     if "events" in manifest.parts:
         raise BackupError(f"{keys} holds a log: --keys must name a folder that `backup --keys` has written.")

@@ -42,7 +42,7 @@ class ListedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key_name(self) -> str:
-        """Name of the key that signed it, which is the log's origin."""
+        """Name of the key that signed the checkpoint. The name is the log's origin."""
         return self.note.partition("\n")[0]
 
     @property

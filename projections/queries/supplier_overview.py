@@ -63,7 +63,7 @@ class SupplierStanding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shares(self) -> list[tuple[str, int, float]]:
-        """(status, number, share) of each status with imports, in the order of a process."""
+        """(status, number, share) of each status with imports, in the order in which an import passes through them."""
         present = [(status, self.by_status.get(status, 0)) for status in STATUSES]
         return [(status, number, number / self.total) for status, number in present if number]
 

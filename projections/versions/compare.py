@@ -272,7 +272,7 @@ def _reapply(
     parked: Mapping[str, int],
     streams: Sequence[str],
 ) -> tuple[list[Poison], bool]:
-    """Replace the rows of these streams; or, in sums over all streams, add the parked events.
+    """Replace the rows of these streams. If the projection is a sum over all streams, add the parked events instead.
 
     Returns the streams that cannot be read, and whether the projection is such a sum.
     """

@@ -90,7 +90,7 @@ class _Container:
 
 
 class _Scan:
-    """One pass over a body's tokens. It never holds the whole body as values."""
+    """One pass over the tokens of a body, without building the values of the whole body."""
 
     def __init__(self, body: bytes, documented: frozenset[str] | None = None, depth: float = math.inf) -> None:
         self._body = body

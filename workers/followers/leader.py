@@ -43,7 +43,7 @@ class Follower(ABC):
         """Work on the connection until `stop` is set."""
 
     def start(self, stop: threading.Event) -> threading.Thread:
-        """Run in a thread until `stop` is set."""
+        """Start a thread that does `run`, and return it."""
         return supervision.thread(self.name, lambda: self.lead(stop), stop)
 
     def run(self, stop: threading.Event) -> None:

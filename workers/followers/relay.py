@@ -163,7 +163,7 @@ class Relay(Follower):
 
 
 def _due_bytes(event: follow.Followed) -> int | None:
-    """Return the payload's bytes, 0 for an event without payload, or None for a stream that gets no message now.
+    """Return the size of the event's payload, 0 without payload, or None for a stream that gets no message now.
 
     The sweeper finds an import when it is due. A stream with an event that cannot be read cannot be processed.
     """

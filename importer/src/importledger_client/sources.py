@@ -116,7 +116,7 @@ class Source:
         return iter(())
 
     def open_points(self) -> list[str]:
-        """Return sentences on parts of the source that are in no line and not ignored, after all lines."""
+        """Return sentences on parts of the source that are in no line and not ignored. Call it after the last line."""
         return []
 
 
