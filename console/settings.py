@@ -1,11 +1,12 @@
 """Settings of the console; the entry points read them from the environment."""
 
 import ipaddress
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from eventstore.aggregates.owner_task import OwnerTaskKind
 from eventstore.aggregates.user import UserRole
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -37,6 +38,8 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True):
     openid: OpenIdSettings | None = None
     places: Mapping[str, tuple[str, ...]] = {}
     """URLs by organisation, below which its operators may set documents roots."""
+    four_eyes: Collection[OwnerTaskKind] = ()
+    """Kinds of tasks that a second person must approve."""
     examine: Callable[[], Sequence[Any]] = tuple
     """Runs the checks of `doctor`, and returns their findings, from good to wrong. Blocking."""
     shown: tuple[tuple[str, str], ...] = ()

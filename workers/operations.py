@@ -3,9 +3,11 @@
 Verbs carry them out at once. Pages of the console request them, and the relay carries them out.
 """
 
+import base64
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -14,8 +16,11 @@ from psycopg import Connection
 from psycopg.errors import UniqueViolation
 
 from eventstore.aggregates import organisation
+from eventstore.aggregates import supplier as suppliers
 from eventstore.aggregates.aggregate import Command
-from eventstore.aggregates.owner_task import OwnerTaskRequested
+from eventstore.aggregates.import_process import CancelImport, RetryImport
+from eventstore.aggregates.import_process import stream_of as import_stream
+from eventstore.aggregates.owner_task import COMMAND_LINE, OwnerTaskRequested
 from eventstore.aggregates.user import (
     ChangeUserRole,
     CreateUser,
@@ -30,19 +35,25 @@ from eventstore.aggregates.user import (
     stream_of,
 )
 from eventstore.clock import now
+from eventstore.errors import OperatorError
 from eventstore.events import Recorded
-from eventstore.log.ledger import Ledger
+from eventstore.log.ledger import Decision, Ledger
 from projections.auxiliary.sessions import LINK_LASTS, end_sessions, new_token, token_sha256, write_link
 from projections.auxiliary.typed_reasons import delete_reasons_of_user
 from projections.auxiliary.user_details import UserDetails, delete_user_details, write_user_details
-from projections.retention.erasure import erase, forget_attempts
-from projections.retention.reverting import Selection, release
+from projections.retention.erasure import erase, erase_contacts, forget_attempts
+from projections.retention.reverting import Selection, apart_from_reverts, release
+from projections.views.import_status import SELECT_EXTERNALS
 from schemas.sentence import Sentence
 
 SUPPLIER_CODE = re.compile(r"[A-Za-z0-9_-]{1,32}\Z")
 ORGANISATION_NAME = re.compile(r"[^/\s][^/]{0,127}\Z")
 ROLES: tuple[UserRole, ...] = ("auditor", "support", "operator")
 MAX_NAME = 100
+IMPORTS_AT_ONCE = 500
+"""Imports per transaction of a bulk action."""
+MAX_PACKED = 10_000
+"""External account numbers in one argument of a task. More are refused."""
 
 
 class UserNotPossible(Exception):
@@ -152,9 +163,56 @@ def erase_person(ledger: Ledger, supplier: str, external: str, reason: str, *, b
 
 
 def selection_of(values: Mapping[str, str]) -> Selection:
-    """Return the accounts of a task that reverts: a run, or one external number."""
-    externals = (values["external"],) if "external" in values else ()
+    """Return the accounts of a task that reverts: a run, one external number, or several."""
+    externals = (values["external"],) if "external" in values else unpacked(values.get("accounts", ""))
     return Selection(supplier=values["supplier"], run=values.get("run", ""), externals=externals)
+
+
+def packed(externals: Sequence[str]) -> str:
+    """Return external account numbers as one argument of a task. Raises TooManyAccounts."""
+    if len(externals) > MAX_PACKED:
+        raise TooManyAccounts
+    return base64.b85encode(zlib.compress("\n".join(externals).encode())).decode()
+
+
+def unpacked(argument: str) -> tuple[str, ...]:
+    """Return the external account numbers of an argument; none for ""."""
+    return tuple(zlib.decompress(base64.b85decode(argument)).decode().split("\n")) if argument else ()
+
+
+class TooManyAccounts(OperatorError):
+    """A task names too many accounts one by one."""
+
+    def __str__(self) -> str:
+        return f"A proposal must name at most {MAX_PACKED:,} accounts: divide the list, or choose a run."
+
+
+def imports_of(ledger: Ledger, kind: str, values: Mapping[str, str]) -> list[str]:
+    """Return the external numbers of a bulk retry or cancel: failed or pending imports, of the named ones if any."""
+    status, code = "ERRORED" if kind == "retry" else "PENDING", values.get("code")
+    with ledger.connection() as connection:
+        rows = connection.execute(SELECT_EXTERNALS, {"supplier": values["supplier"], "status": status, "code": code})
+        found = [row["external_account_number"] for row in rows]
+    named = frozenset(unpacked(values.get("accounts", "")))
+    return [external for external in found if external in named] if named else found
+
+
+def decide_imports(
+    ledger: Ledger, supplier: str, externals: Sequence[str], command: Command, *, by: str
+) -> Iterator[Decision]:
+    """Execute the command on imports in batches, so that transactions stay short, and yield the outcomes."""
+    for start in range(0, len(externals), IMPORTS_AT_ONCE):
+        streams = [import_stream(supplier, external) for external in externals[start : start + IMPORTS_AT_ONCE]]
+        yield from ledger.execute_many(dict.fromkeys(streams, command), at=now(), by=by)
+
+
+def change_supplier_status(
+    ledger: Ledger, code: str, status: suppliers.SupplierStatus, reason: str, *, by: str
+) -> bool:
+    """Change the status of a supplier. Return False if it has this status already."""
+    command = suppliers.ChangeSupplierStatus(status=status, reason=reason)
+    stream = suppliers.stream_of(code)
+    return ledger.execute(stream, command, at=now(), by=by, write_rows=apart_from_reverts(code)) is not None
 
 
 class Operation(msgspec.Struct, frozen=True):
@@ -185,6 +243,7 @@ def _change_role(values: Mapping[str, str], reason: str) -> Command:
 
 
 _READERS = frozenset({"auditor", "support", "operator"})
+_DECIDERS = frozenset({"support", "operator"})
 OPERATIONS = {
     "erase": Operation(),
     "revert": Operation(),
@@ -193,6 +252,9 @@ OPERATIONS = {
     "projection_verify": Operation(roles=_READERS),
     "projection_rebuild": Operation(),
     "projection_switch": Operation(),
+    "complete": Operation(),
+    "retry": Operation(roles=_DECIDERS),
+    "cancel": Operation(roles=_DECIDERS),
     "log_verify": Operation(roles=_READERS),
     "key_create": Operation(_create_key),
     "key_revoke": Operation(lambda values, reason: organisation.RevokeKey(key_id=values["key_id"], reason=reason)),
@@ -222,10 +284,18 @@ def carry_out(ledger: Ledger, request: OwnerTaskRequested, by: str) -> bool:
     """Carry out a requested operation on a person, key or user. Return False if nothing changed."""
     kind, values = request.kind, request.arguments
     match kind:
+        case "erase" if "participant" in values:
+            return erase_contacts(ledger, values["participant"], reason=request.reason, at=now(), by=by) is not None
         case "erase":
             return erase_person(ledger, values["supplier"], values["external"], request.reason, by=by)
         case "release":
             return release(ledger, values["supplier"], values.get("run", ""), request.reason, by=by)
+        case "complete":
+            return change_supplier_status(ledger, values["supplier"], "complete", request.reason, by=by)
+        case "retry" | "cancel":
+            command = (RetryImport if kind == "retry" else CancelImport)(reason=request.reason)
+            outcomes = decide_imports(ledger, values["supplier"], imports_of(ledger, kind, values), command, by=by)
+            return sum(outcome.recorded is not None for outcome in outcomes) > 0
         case "user_link":
             return _link(ledger, request, by)
         case "user_openid":  # the provider has authenticated a user, who may be new
@@ -251,8 +321,8 @@ def _link(ledger: Ledger, request: OwnerTaskRequested, by: str) -> bool:
 
 def may_request(ledger: Ledger, request: OwnerTaskRequested) -> bool:
     """Return True if the user's role allows this now, and it concerns only suppliers that the user may see."""
-    if request.kind == "user_openid":
-        return True  # the api has checked the answer of the provider
+    if request.kind == "user_openid" or request.user.startswith(COMMAND_LINE):
+        return True  # the api has checked the answer of the provider; the command line has the owner's rights
     user, values = user_of(ledger, request.user), request.arguments
     if user.status != "active" or user.role not in OPERATIONS[request.kind].roles:
         return False

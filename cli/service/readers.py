@@ -13,6 +13,7 @@ from msgspec import Meta
 from psycopg.conninfo import conninfo_to_dict
 
 from console.settings import Network, OpenIdGrant
+from eventstore.aggregates.owner_task import SECOND_PERSON, OwnerTaskKind
 from eventstore.aggregates.user import UserRole
 from eventstore.errors import OperatorError
 from eventstore.log.connecting import guarded
@@ -99,6 +100,14 @@ def checkpoints_url(name: str, value: str) -> str:
     if parts.scheme != "file" and not parts.netloc:
         raise SettingError(f"{name} must name a bucket: {parts.scheme}://bucket or {parts.scheme}://bucket/folder.")
     return value
+
+
+def four_eyes(name: str, value: str) -> frozenset[OwnerTaskKind]:
+    """Read the actions that need a second person, and return the kinds of their tasks."""
+    actions = [action.strip() for action in value.split(",")]
+    if unknown := [action for action in actions if action not in SECOND_PERSON]:
+        raise SettingError(f"{name} must name actions out of {', '.join(SECOND_PERSON)}, and not {unknown[0]!r}.")
+    return frozenset(SECOND_PERSON[action] for action in actions)
 
 
 def places(name: str, value: str) -> dict[str, tuple[str, ...]]:

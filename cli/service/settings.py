@@ -18,6 +18,7 @@ from cli.service.reach import address_of
 from cli.service.readers import SettingError as SettingError
 from cli.service.readers import is_this_machine
 from console.settings import ConsoleSettings, Network, OpenIdGrant, OpenIdSettings
+from eventstore.aggregates.owner_task import OwnerTaskKind
 from eventstore.operations.fitness import Durability
 from redaction.text import cleaned
 
@@ -66,6 +67,9 @@ SETTINGS = (
             "made in the data folder by `up` (`secrets/request_key`)",
             "Key that authenticates requests of the api to the relay, sessions, passwords and OpenID subjects: at "
             "least 32 characters, the same for every api and relay. A new key ends all sessions and passwords."),
+    Variable("four_eyes", "IMPORTLEDGER_FOUR_EYES", "plain", readers.four_eyes, frozenset(), "none",
+            "Actions that need a second person, with commas: `revert`, `release`, "
+            "`erase`, `complete`, `switch`, `retry`, `cancel`. The same for every api, relay and command line."),
     Variable("sealing_key", "IMPORTLEDGER_SEALING_KEY", "secret", readers.seal_key, None,
             "made in the data folder (`secrets/sealing_key`)",
             "Key that signs checkpoints: 32 random bytes in base64url, the same for relay, `seal` and `proof`. Keep a "
@@ -148,6 +152,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     durability: Durability
     token_key: str | None
     request_key: str | None
+    four_eyes: frozenset[OwnerTaskKind]
     sealing_key: str | None
     checkpoints_url: str | None
     seal_every_s: float
@@ -223,7 +228,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 grants=self.oidc_roles,
             )
         return ConsoleSettings(
-            trusted_proxies=self.trusted_proxies, url=self.console_url, openid=openid, places=self.documents_places
+            trusted_proxies=self.trusted_proxies,
+            url=self.console_url,
+            openid=openid,
+            places=self.documents_places,
+            four_eyes=self.four_eyes,
         )
 
     def _refuse_incomplete_openid(self) -> None:

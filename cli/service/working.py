@@ -113,7 +113,8 @@ def _followers(ledger: Ledger, settings: Settings, stop: threading.Event) -> lis
     followers = [sealer.start(stop), Projector(ledger, FOLLOWING).start(stop), ended.start(stop)]
     if settings.database_admin_url is not None:  # without it, tasks of the owner wait
         verifier = log_verifier(settings, required(settings.database_url, "DATABASE_URL"))
-        followers.append(OwnerTasks(ledger, settings.database_admin_url, authority, verifier).start(stop))
+        tasks = OwnerTasks(ledger, settings.database_admin_url, authority, verifier, settings.four_eyes)
+        followers.append(tasks.start(stop))
     return followers
 
 

@@ -2,16 +2,18 @@
 
 A task that has succeeded is not run again. If the relay dies during an attempt, the task is started again. Every task
 must therefore be repeatable.
+
+A request with a digest of its preview is a proposal: another person must approve it before it starts.
 """
 
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Literal, assert_never
 
 import msgspec
 
 from eventstore.aggregates.aggregate import Aggregate, Command, Count, Event, Events, Instant, State, event_of
-from eventstore.errors import IllegalTransition
+from eventstore.errors import IllegalTransition, Refused
 
 OwnerTaskKind = Literal[
     "erase",
@@ -32,7 +34,24 @@ OwnerTaskKind = Literal[
     "user_sign_out",
     "user_erase",
     "user_openid",
+    "complete",
+    "retry",
+    "cancel",
 ]
+SECOND_PERSON: Mapping[str, OwnerTaskKind] = {
+    "revert": "revert",
+    "release": "release",
+    "erase": "erase",
+    "complete": "complete",
+    "switch": "projection_switch",
+    "retry": "retry",
+    "cancel": "cancel",
+}
+"""Kinds of tasks that can require the approval of a second person, by their names in the setting."""
+PROPOSAL_LASTS = timedelta(hours=72)
+"""Time in which a proposal can be approved. Then it has ended."""
+COMMAND_LINE = "operator:"
+"""Beginning of the name of a person who uses the command line; the login name follows."""
 MAX_ATTEMPTS = 3
 """Attempts of a task. A further start makes the task fail."""
 
@@ -40,7 +59,8 @@ MAX_ATTEMPTS = 3
 class OwnerTaskRequested(Event, frozen=True):
     """A user requests an action that needs the owner's rights. `reason` is the id of the typed reason.
 
-    `mac` is the api's MAC (`eventstore.log.authority`) over all other fields and the task's id.
+    `mac` is the api's MAC (`eventstore.log.authority`) over all other fields and the task's id. A proposal has the
+    numbers of its preview, and a SHA-256 over the accounts or versions that it concerns.
     """
 
     kind: OwnerTaskKind
@@ -50,6 +70,23 @@ class OwnerTaskRequested(Event, frozen=True):
     session: str = ""
     requested_at: Instant | None = None
     mac: str = ""
+    preview: dict[str, int] = msgspec.field(default_factory=dict)
+    preview_sha256: str = ""
+
+
+class OwnerTaskApproved(Event, frozen=True):
+    """A second person approves the proposal. `mac` covers the MAC of the request and the other fields."""
+
+    user: str
+    approved_at: Instant
+    mac: str
+
+
+class OwnerTaskRejected(Event, frozen=True):
+    """A person rejects the proposal, or withdraws their own. `reason` is the id of the typed reason."""
+
+    user: str
+    reason: str = ""
 
 
 class OwnerTaskStarted(Event, frozen=True):
@@ -68,7 +105,9 @@ class OwnerTaskFailed(Event, frozen=True):
     error: str
 
 
-OwnerTaskEvent = OwnerTaskRequested | OwnerTaskStarted | OwnerTaskFinished | OwnerTaskFailed
+OwnerTaskEvent = (
+    OwnerTaskRequested | OwnerTaskApproved | OwnerTaskRejected | OwnerTaskStarted | OwnerTaskFinished | OwnerTaskFailed
+)
 
 
 class RequestOwnerTask(Command, frozen=True):
@@ -81,6 +120,23 @@ class RequestOwnerTask(Command, frozen=True):
     session: str = ""
     requested_at: datetime | None = None
     mac: str = ""
+    preview: dict[str, int] = msgspec.field(default_factory=dict)
+    preview_sha256: str = ""
+
+
+class ApproveOwnerTask(Command, frozen=True):
+    """Approve the proposal."""
+
+    user: str
+    approved_at: datetime
+    mac: str = ""
+
+
+class RejectOwnerTask(Command, frozen=True):
+    """Reject the proposal."""
+
+    user: str
+    reason: str = ""
 
 
 class StartOwnerTask(Command, frozen=True):
@@ -100,11 +156,31 @@ class FailOwnerTask(Command, frozen=True):
     error: str
 
 
-class OwnerTaskState(State, frozen=True):
-    """Status and number of attempts."""
+class OwnProposal(Refused):
+    """The person who has proposed an operation must not approve it."""
 
-    status: Literal["unknown", "requested", "running", "done", "failed"] = "unknown"
+    sentences = (
+        "Another person must approve the proposal. You must not approve your own.",
+        "Eine andere Person muss den Vorschlag genehmigen. Den eigenen dürfen Sie nicht genehmigen.",
+    )
+
+
+class ProposalEnded(Refused):
+    """The proposal is older than PROPOSAL_LASTS."""
+
+    sentences = (
+        "The proposal ended after 72 hours. Propose the operation again.",
+        "Der Vorschlag ist nach 72 Stunden abgelaufen. Schlagen Sie den Vorgang erneut vor.",
+    )
+
+
+class OwnerTaskState(State, frozen=True):
+    """Status and number of attempts; for a proposal that was not decided, its person and time."""
+
+    status: Literal["unknown", "proposed", "rejected", "requested", "running", "done", "failed"] = "unknown"
     attempts: int = 0
+    proposer: str = ""
+    proposed_at: Instant | None = None
 
 
 def decide(command: Command, task: OwnerTaskState, at: datetime) -> OwnerTaskEvent | None:
@@ -114,6 +190,10 @@ def decide(command: Command, task: OwnerTaskState, at: datetime) -> OwnerTaskEve
             return event_of(OwnerTaskRequested, command)
         case RequestOwnerTask(), _:
             return None
+        case ApproveOwnerTask(), "proposed":
+            return _approval(command, task)
+        case RejectOwnerTask(), "proposed":
+            return event_of(OwnerTaskRejected, command)
         case StartOwnerTask(), "requested" | "running":
             if task.attempts >= MAX_ATTEMPTS:
                 return OwnerTaskFailed(error=f"given up after {task.attempts} attempts")
@@ -129,11 +209,25 @@ def decide(command: Command, task: OwnerTaskState, at: datetime) -> OwnerTaskEve
     raise IllegalTransition(task.status, type(command).__name__)
 
 
+def _approval(command: ApproveOwnerTask, task: OwnerTaskState) -> OwnerTaskApproved:
+    if command.user == task.proposer:
+        raise OwnProposal
+    if task.proposed_at is None or command.approved_at >= task.proposed_at + PROPOSAL_LASTS:
+        raise ProposalEnded
+    return event_of(OwnerTaskApproved, command)
+
+
 def evolve(task: OwnerTaskState, event: OwnerTaskEvent) -> OwnerTaskState:
     """Return the state after the event."""
     match event:
-        case OwnerTaskRequested():
-            return OwnerTaskState(status="requested") if task.status == "unknown" else task
+        case OwnerTaskRequested() if task.status != "unknown":
+            return task
+        case OwnerTaskRequested() if event.preview_sha256:
+            return OwnerTaskState(status="proposed", proposer=event.user, proposed_at=event.requested_at)
+        case OwnerTaskRequested() | OwnerTaskApproved():
+            return OwnerTaskState(status="requested")
+        case OwnerTaskRejected():
+            return OwnerTaskState(status="rejected")
         case OwnerTaskStarted(attempt=attempt):
             return OwnerTaskState(status="running", attempts=attempt)
         case OwnerTaskFinished():
@@ -158,14 +252,43 @@ def is_authentic(request: OwnerTaskRequested, task_id: str, is_mac: Callable[...
     return is_mac(request.mac, *_covered(task_id, request))
 
 
+def actor_of(user: str) -> str:
+    """Return the actor in events that this person causes: a user's id, or a name of the command line."""
+    return user if user.startswith(COMMAND_LINE) else f"user:{user}"
+
+
+def approval_of(
+    request: OwnerTaskRequested, task_id: str, user: str, at: datetime, mac: Callable[..., str]
+) -> ApproveOwnerTask:
+    """Return the approval with its MAC. The MAC covers that of the request, so it holds for this request only."""
+    return ApproveOwnerTask(user=user, approved_at=at, mac=mac("owner task approval", task_id, request.mac, user, at))
+
+
+def is_approved(
+    request: OwnerTaskRequested, approvals: Sequence[OwnerTaskApproved], task_id: str, is_mac: Callable[..., bool]
+) -> bool:
+    """Return whether another person has approved the proposal in time. Events could have been appended by others."""
+    return any(
+        request.preview_sha256
+        and request.requested_at is not None
+        and approval.user != request.user
+        and approval.approved_at < request.requested_at + PROPOSAL_LASTS
+        and is_mac(approval.mac, "owner task approval", task_id, request.mac, approval.user, approval.approved_at)
+        for approval in approvals
+    )
+
+
 def _covered(task_id: str, request: RequestOwnerTask | OwnerTaskRequested) -> tuple[str | datetime | None, ...]:
     arguments = msgspec.json.encode(request.arguments, order="sorted").decode()
     fields = (request.kind, arguments, request.user, request.session, request.reason, request.requested_at)
-    return ("owner task", task_id, *fields)
+    preview = msgspec.json.encode(request.preview, order="sorted").decode()
+    return ("owner task", task_id, *fields, preview, request.preview_sha256)
 
 
 EVENTS: Events = {
     "owner_task_requested.v1": (OwnerTaskRequested, RequestOwnerTask),
+    "owner_task_approved.v1": (OwnerTaskApproved, ApproveOwnerTask),
+    "owner_task_rejected.v1": (OwnerTaskRejected, RejectOwnerTask),
     "owner_task_started.v1": (OwnerTaskStarted, StartOwnerTask),
     "owner_task_finished.v1": (OwnerTaskFinished, FinishOwnerTask),
     "owner_task_failed.v1": (OwnerTaskFailed, FailOwnerTask),

@@ -123,6 +123,8 @@ _OF_TOPIC: Mapping[str, tuple[str, ...]] = {
     "supplier_archived.v1": _OWNER,
     "archive_attached.v1": _OWNER,
     "owner_task_requested.v1": _API,
+    "owner_task_approved.v1": _API,
+    "owner_task_rejected.v1": _API,
     "user_signed_in.v1": _API,
     "user_signed_out.v1": _API,
     "password_set.v1": _API,

@@ -158,9 +158,24 @@ def revert(
     return result
 
 
-def preview(ledger: Ledger, selection: Selection, *, progress: Progress = lambda done, total: None) -> Reverted:
-    """Return what `revert` would do now. Raises RunsBehind, StoreUnavailable."""
-    return _each(ledger, selection, lambda externals: _planned(ledger, selection, externals, ""), progress)
+def preview(
+    ledger: Ledger,
+    selection: Selection,
+    *,
+    progress: Progress = lambda done, total: None,
+    found: Callable[[Sequence[str]], object] = len,
+) -> Reverted:
+    """Return what `revert` would do now. `found` is called with the numbers of the accounts that it would revert.
+
+    Raises RunsBehind, StoreUnavailable.
+    """
+
+    def planned(externals: Sequence[str]) -> _Plan:
+        plan = _planned(ledger, selection, externals, "")
+        found(plan.numbers)
+        return plan
+
+    return _each(ledger, selection, planned, progress)
 
 
 def release(ledger: Ledger, code: str, run: str, reason: str, *, by: str) -> bool:
@@ -179,7 +194,15 @@ def releasable(connection: Connection[Any], code: str, run: str) -> int:
     """Count the accounts that a release would release now."""
     with connection.transaction():
         connection.execute("SET LOCAL statement_timeout = 0")
-        return int(value_of(connection, _COUNT_RELEASABLE, supplier=code, run=run))
+        return int(value_of(connection, f"SELECT count(*) {_RELEASABLE}", supplier=code, run=run))
+
+
+def releasable_numbers(connection: Connection[Any], code: str, run: str) -> list[str]:
+    """Return the numbers of the accounts that a release would release now, in their order."""
+    with connection.transaction():
+        connection.execute("SET LOCAL statement_timeout = 0")
+        rows = rows_of(connection, f"SELECT s.account_number {_RELEASABLE} ORDER BY 1", supplier=code, run=run)
+    return [number for (number,) in rows]
 
 
 def apart_from_reverts(code: str) -> WriteRows:
@@ -374,11 +397,10 @@ LEFT JOIN customer_mail AS m
        ON m.supplier = s.supplier AND m.external_account_number = s.external_account_number
 ORDER BY wanted.turn
 """  # noqa: S608 - constants
-_COUNT_RELEASABLE: LiteralString = f"""
-SELECT count(*)
+_RELEASABLE: LiteralString = f"""
 FROM import_status AS s
 WHERE s.supplier = %(supplier)s AND s.status = 'PROCESSED' AND ({RELEASED_AT}) IS NULL
   AND (%(run)s = '' OR EXISTS (
       SELECT FROM import_run_account AS a
       WHERE a.supplier = s.supplier AND a.external_account_number = s.external_account_number AND a.run = %(run)s))
-"""  # noqa: S608 - constants
+"""

@@ -9,18 +9,25 @@ from psycopg import AsyncConnection, Connection
 
 from eventstore.aggregates.owner_task import (
     OWNER_TASK,
+    PROPOSAL_LASTS,
+    OwnerTaskApproved,
     OwnerTaskFailed,
     OwnerTaskFinished,
+    OwnerTaskRejected,
     OwnerTaskRequested,
     OwnerTaskStarted,
 )
+from eventstore.clock import now
 from eventstore.log.rows import fetch_struct, fetch_structs, rows_of
 from eventstore.operations.rights import Rights
 from projections.versions.view import View
 
 
 class OwnerTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A task with its progress. `outcome` is JSON, "" before the end."""
+    """A task with its progress. `outcome` is JSON, "" before the end.
+
+    `decided_by` has approved or rejected a proposal, and `decided_for` is the reason of a rejection.
+    """
 
     task_id: str
     kind: str
@@ -34,6 +41,8 @@ class OwnerTask(msgspec.Struct, frozen=True, kw_only=True):
     done: int
     total: int
     outcome: str
+    decided_by: str | None
+    decided_for: str | None
 
     @property
     def sort_key(self) -> "TaskSortKey":
@@ -53,15 +62,21 @@ OWNER_TASK_VIEW = View(
     "owner_task",
     "task_id text NOT NULL, kind text NOT NULL, arguments text NOT NULL, user_id text NOT NULL, reason text NOT NULL,"
     " status text NOT NULL, error text NOT NULL, requested_at timestamptz NOT NULL, modified_at timestamptz NOT NULL,"
-    " position bigint NOT NULL",
+    " position bigint NOT NULL, decided_by text, decided_for text",
     {
         OwnerTaskRequested: lambda event, _: {
             "kind": event.kind,
             "arguments": msgspec.json.encode(event.arguments).decode(),
             "user_id": event.user,
             "reason": event.reason,
-            "status": "REQUESTED",
+            "status": "PROPOSED" if event.preview_sha256 else "REQUESTED",
             "error": "",
+        },
+        OwnerTaskApproved: lambda event, _: {"status": "REQUESTED", "decided_by": event.user},
+        OwnerTaskRejected: lambda event, _: {
+            "status": "REJECTED",
+            "decided_by": event.user,
+            "decided_for": event.reason,
         },
         OwnerTaskStarted: {"status": "RUNNING"},
         OwnerTaskFinished: {"status": "DONE"},
@@ -82,7 +97,8 @@ OWNER_TASK_VIEW = View(
 
 _SELECT = """
 SELECT t.task_id, t.kind, t.arguments, t.user_id, t.reason, t.status, t.error, t.requested_at, t.modified_at,
-       coalesce(p.done, 0) AS done, coalesce(p.total, 0) AS total, coalesce(p.outcome, '') AS outcome
+       coalesce(p.done, 0) AS done, coalesce(p.total, 0) AS total, coalesce(p.outcome, '') AS outcome,
+       t.decided_by, t.decided_for
 FROM owner_task AS t
 LEFT JOIN owner_task_progress AS p USING (task_id)
 """
@@ -109,6 +125,12 @@ FROM (
 WHERE status IN ('REQUESTED', 'RUNNING')
 ORDER BY turn, requested_at
 LIMIT 100
+"""
+_SELECT_PROPOSED = f"""{_SELECT}
+WHERE t.status = 'PROPOSED' AND t.requested_at > %(since)s
+  AND (%(suppliers)s::text[] IS NULL OR t.arguments::jsonb ->> 'supplier' = ANY(%(suppliers)s))
+ORDER BY t.requested_at, t.task_id
+LIMIT %(limit)s
 """
 _SELECT_ALL_OPEN = f"{_SELECT} WHERE t.status IN ('REQUESTED', 'RUNNING') ORDER BY t.requested_at LIMIT %(limit)s"
 
@@ -139,6 +161,15 @@ async def open_owner_tasks(connection: AsyncConnection[Any], limit: int) -> list
     return await fetch_structs(connection, _task, _SELECT_ALL_OPEN, limit=limit)
 
 
+async def open_proposals(
+    connection: AsyncConnection[Any], suppliers: Collection[str] | None, limit: int
+) -> list[OwnerTask]:
+    """Read the proposals that can be decided, the oldest first: all, or those about imports of these suppliers."""
+    codes = None if suppliers is None else list(suppliers)
+    since = now() - PROPOSAL_LASTS
+    return await fetch_structs(connection, _task, _SELECT_PROPOSED, suppliers=codes, since=since, limit=limit)
+
+
 async def owner_task(connection: AsyncConnection[Any], task_id: str) -> OwnerTask | None:
     """Read one task; None if it does not exist."""
     return await fetch_struct(connection, _task, _SELECT_ONE, task_id=task_id)
@@ -150,4 +181,6 @@ def open_tasks(connection: Connection[Any]) -> list[str]:
 
 
 def _task(**values: Any) -> OwnerTask:
+    if values["status"] == "PROPOSED" and values["requested_at"] <= now() - PROPOSAL_LASTS:
+        values["status"] = "EXPIRED"
     return OwnerTask(**values | {"arguments": msgspec.json.decode(values["arguments"], type=dict[str, str])})

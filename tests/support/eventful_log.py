@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from api.operation import example_of
 from embedded.postgres import PostgresUrls
@@ -76,6 +77,7 @@ def fill(ledger: Ledger, owner: Ledger, database: PostgresUrls) -> None:
 def let_people_in(ledger: Ledger) -> None:
     """Two users, of whom one was shown a person, and one asks for what the database's owner may do."""
     made = user.CreateUser(organisation="O", role="support", suppliers=(SUPPLIER,))
+    proposed = replace(asked_of_owner("projection_switch"), requested_at=now(), preview_sha256="d")
     for stream, commands in (
         (user.stream_of("u1"), [made, user.ChangeUserRole(role="auditor", suppliers=(SUPPLIER,))]),
         (user.stream_of("u2"), [made, user.DisableUser()]),
@@ -89,6 +91,8 @@ def let_people_in(ledger: Ledger) -> None:
         ),
         (owner_task.stream_of("t1"), [asked_of_owner("log_verify"), owner_task.StartOwnerTask()]),
         (owner_task.stream_of("t2"), [asked_of_owner("projection_verify"), owner_task.StartOwnerTask()]),
+        (owner_task.stream_of("t3"), [proposed, owner_task.ApproveOwnerTask(user="u2", approved_at=now())]),
+        (owner_task.stream_of("t4"), [proposed, owner_task.RejectOwnerTask(user="u2", reason="r")]),
     ):
         for command in commands:
             ledger.execute(stream, command, at=now(), by="t")

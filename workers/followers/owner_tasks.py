@@ -3,11 +3,14 @@
 One process executes them at a time, by an advisory lock. This process checks the user's current rights before each
 task. Every task can be repeated: a task is tried until it succeeds while the database is away, and fails if the process
 ends during three attempts.
+
+A proposal needs the approval of a second person, and so does each kind of `four_eyes`, whatever the request says. The
+digest of its preview is compared before its first change.
 """
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,6 +24,7 @@ from eventstore.aggregates.owner_task import (
     OwnerTaskRequested,
     OwnerTaskStarted,
     StartOwnerTask,
+    actor_of,
     is_authentic,
     stream_of,
 )
@@ -30,6 +34,7 @@ from eventstore.log import follow, locks
 from eventstore.log.authority import AuthorityKey
 from eventstore.log.columns import log_head
 from eventstore.log.ledger import Ledger, WriteRows
+from eventstore.log.rows import rows_of
 from eventstore.log.store_errors import store_errors
 from projections import INLINE, PROJECTIONS
 from projections.queries.history import account_streams
@@ -50,6 +55,7 @@ from redaction.text import message_of
 from telemetry.supervision import supervision
 from workers.followers.leader import Follower, ends_work
 from workers.operations import UserNotPossible, carry_out, forget_uncreated, may_request, selection_of
+from workers.proposals import NOT_ALLOWED, require_approval, require_unchanged
 from workers.row_differences import ROWS, differing_rows
 
 PROGRESS_EVERY_S = 0.5
@@ -65,6 +71,7 @@ VALUES (%s, %s, %s, %s, %s)
 ON CONFLICT (task_id) DO UPDATE
 SET done = excluded.done, total = excluded.total, outcome = excluded.outcome, written_at = excluded.written_at
 """
+_SELECT_BEGUN = "SELECT FROM owner_task_progress WHERE task_id = %s"
 
 logger = structlog.get_logger()
 _BY_NAME = {projection.name: projection for projection in PROJECTIONS}
@@ -76,8 +83,16 @@ class OwnerTasks(Follower):
     name = "owner's tasks"
     lock = locks.OWNER_TASKS
 
-    def __init__(self, ledger: Ledger, admin_url: str, authority: AuthorityKey, verify_log: VerifyLog) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        admin_url: str,
+        authority: AuthorityKey,
+        verify_log: VerifyLog,
+        four_eyes: Collection[str] = (),
+    ) -> None:
         super().__init__(ledger)
+        self._four_eyes = four_eyes
         self._authority = authority
         self._admin_url = admin_url
         self._verify_log = verify_log
@@ -108,7 +123,11 @@ class OwnerTasks(Follower):
                 raise NotAuthentic
             if not may_request(self._ledger, request):
                 raise NotAllowed
+            if request.preview_sha256 or request.kind in self._four_eyes:
+                require_approval(self._ledger, self._authority, task_id, request)
             with store_errors():
+                if request.preview_sha256:
+                    self._compare(task_id, request)
                 outcome = self._execute(task_id, request)
         except StoreUnavailable as error:
             self._begun[task_id] = attempt
@@ -131,6 +150,19 @@ class OwnerTasks(Follower):
             FinishOwnerTask(attempt=attempt),
             lambda connection, events: write_progress(connection, task_id, total, total, text),
         )
+
+    def _compare(self, task_id: str, request: OwnerTaskRequested) -> None:
+        """Compare the preview, unless an earlier attempt has begun: it may have carried out a part.
+
+        Raises ProposalFailed.
+        """
+        with self._ledger.connection() as connection:
+            if rows_of(connection, _SELECT_BEGUN, task_id):
+                return
+        with self._owner_ledger() as ledger:
+            require_unchanged(ledger, request)
+        with self._ledger.connection() as connection:
+            write_progress(connection, task_id, 0, 0)
 
     def _attempt(self, task_id: str) -> int | None:
         """Return the number of the attempt: a new one, or the interrupted one of this process. None if none starts."""
@@ -169,7 +201,7 @@ class OwnerTasks(Follower):
         with self._owner_ledger() as ledger:
             if request.kind == "revert":
                 return self._revert(ledger, task_id, request)
-            return {"is_changed": carry_out(ledger, request, f"user:{request.user}")}
+            return {"is_changed": carry_out(ledger, request, actor_of(request.user))}
 
     @contextmanager
     def _owner_ledger(self) -> Iterator[Ledger]:
@@ -182,7 +214,7 @@ class OwnerTasks(Follower):
 
     def _revert(self, ledger: Ledger, task_id: str, request: OwnerTaskRequested) -> dict[str, Any]:
         save = self._progress(task_id)
-        by = f"user:{request.user}"
+        by = actor_of(request.user)
         reverted = revert(ledger, selection_of(request.arguments), request.reason, by=by, progress=save)
         outcome: dict[str, Any] = msgspec.to_builtins(reverted)
         return outcome | {"events": reverted.total}
@@ -208,7 +240,7 @@ class OwnerTasks(Follower):
             outcome = {"version": built.version, "events": total, "parked": parked, "is_switched": False}
             if not live_version(connection, projection.name).is_outdated(projection):
                 outcome |= _compare_with_live(url, connection, projection, built)
-            if request.arguments.get("switch") == "yes":
+            if request.arguments.get("switch") == "yes" and "projection_switch" not in self._four_eyes:
                 outcome |= switch_if_needed(connection, projection, built.version) | {"is_switched": True}
             return outcome
 
@@ -238,7 +270,7 @@ class NotAllowed(Exception):
     """The user does not have the right to do this now."""
 
     def __str__(self) -> str:
-        return "the user must have the right to do this"
+        return NOT_ALLOWED
 
 
 def write_progress(connection: Connection[Any], task_id: str, done: int, total: int, outcome: str = "") -> None:

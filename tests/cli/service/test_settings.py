@@ -48,6 +48,7 @@ WRONG: dict[str, list[str]] = {
         *("Nordwind", "=s3://b", "N=/srv", "N=s3://b/../c", "N=file://h/a", "N=ftp://h/a", "N=s3://b;N=s3://c"),
     ],
     "IMPORTLEDGER_DURABILITY": ["global"],
+    "IMPORTLEDGER_FOUR_EYES": ["reverts", "revert,", "revert;erase", "all"],
     "IMPORTLEDGER_HEALTH_PORT": ["0", "65536", "tcp://10.0.0.1:80"],
     "IMPORTLEDGER_LOG_FORMAT": ["xml"],
     "IMPORTLEDGER_LOG_LEVEL": ["loud"],
@@ -245,3 +246,11 @@ def test_every_secret_may_stand_in_a_file(tmp_path: Path) -> None:
         (tmp_path / name).write_text(f"{values[name]}\n")
         named[f"{name}_FILE"] = str(tmp_path / name)
     assert Settings.from_environment(more | named) == Settings.from_environment(more | values)
+
+
+def test_actions_of_a_second_person_are_named_and_a_wrong_one_is_answered_with_all() -> None:
+    assert Settings.from_environment({}).four_eyes == frozenset()
+    chosen = Settings.from_environment({"IMPORTLEDGER_FOUR_EYES": "erase, switch"}).four_eyes
+    assert chosen == {"erase", "projection_switch"}
+    with pytest.raises(SettingError, match="revert, release, erase, complete, switch, retry, cancel, and not 'undo'"):
+        Settings.from_environment({"IMPORTLEDGER_FOUR_EYES": "erase,undo"})

@@ -547,6 +547,8 @@ def test_a_request_to_the_relay_is_authentic_as_it_was_made_only() -> None:
     for name, value in {"kind": "erase", "arguments": {}, "user": "v", "session": "s", "reason": "q"}.items():
         assert not is_authentic(replace(made, **{name: value})), name
     assert not is_authentic(replace(made, requested_at=LEASE_UNTIL))
+    assert not is_authentic(replace(made, preview={"reverted": 1}))
+    assert not is_authentic(replace(made, preview_sha256="d"))
 
 
 def test_some_events_of_the_api_leave_a_user_as_it_is() -> None:

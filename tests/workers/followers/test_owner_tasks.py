@@ -10,7 +10,7 @@ import pytest
 
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import CompleteImport, ImportReverted, SubjectErased
-from eventstore.aggregates.owner_task import OwnerTaskKind, RequestOwnerTask, StartOwnerTask, stream_of, with_mac
+from eventstore.aggregates.owner_task import OwnerTaskKind, RequestOwnerTask, StartOwnerTask, stream_of
 from eventstore.aggregates.user import ChangeUserRole, User
 from eventstore.aggregates.user import stream_of as user_stream
 from eventstore.clock import now
@@ -20,54 +20,20 @@ from projections.auxiliary.sessions import token_sha256, use_link
 from projections.auxiliary.user_details import find_user_details
 from projections.retention import reverting
 from projections.views.access_key import SELECT_KEYS
-from projections.views.owner_task import OwnerTask, open_tasks, owner_task
+from projections.views.owner_task import open_tasks
 from telemetry.supervision import supervision
-from tests.support.console import AUTHORITY, new_user, stage_account
+from tests.support.console import new_user, stage_account
 from tests.support.databases import owner_of
 from tests.support.following import follow
 from tests.support.make import start
-from tests.support.rows import asked_beside
+from tests.support.owner_tasks import Tasks
 from tests.support.running import wait_for
 from tests.support.threads import running
-from workers.followers.owner_tasks import OwnerTasks
 from workers.operations import insert_details, new_details, user_of
 
 NO_RIGHT = ("FAILED", "the user must have the right to do this")
 KEY = {"organisation": "Nordwind Energie", "key_id": "abcd1234"}
 NEW_KEY = KEY | {"secret_sha256": "0" * 64, "role": "importer"}
-
-
-class Tasks(OwnerTasks):
-    """The follower, and the users whose requests it carries out."""
-
-    def __init__(self, ledger: Ledger, database: PostgresUrls) -> None:
-        super().__init__(ledger, database.admin, AUTHORITY, self.verified)
-        self.ledger = ledger
-        self.seen: list[OwnerTask] = []
-
-    def verified(self, arguments: Any, progress: Any) -> dict[str, Any]:
-        """Stand in for the verb that verifies the log; keeps the task as it is shown meanwhile."""
-        progress(1)
-        self.seen.append(self.task("t_log_verify"))
-        return {"events": 4, "problems": []}
-
-    def request(self, user: str, kind: OwnerTaskKind, number: str = "", **arguments: str) -> str:
-        task_id = f"t_{kind}{number}"
-        command = RequestOwnerTask(kind=kind, arguments=arguments, user=user, reason="r_1", requested_at=now())
-        command = with_mac(command, task_id, AUTHORITY.mac)
-        self.ledger.execute(stream_of(task_id), command, at=now(), by=f"user:{user}")
-        return task_id
-
-    def done(self, user: str, kind: OwnerTaskKind, number: str = "", **arguments: str) -> OwnerTask:
-        """Request a task, carry it out, and return it."""
-        task_id = self.request(user, kind, number, **arguments)
-        self.carry_out(task_id)
-        return self.task(task_id)
-
-    def task(self, task_id: str) -> OwnerTask:
-        with self.ledger.connection() as connection:
-            task: OwnerTask = asked_beside(connection, owner_task, task_id)
-            return task
 
 
 @pytest.fixture

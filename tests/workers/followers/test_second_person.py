@@ -1,0 +1,231 @@
+"""A second person: proposals are carried out only with an approval by somebody else, and only as previewed."""
+
+from contextlib import closing
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import psycopg
+import pytest
+
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates.import_process import (
+    CompleteImport,
+    FailImport,
+    ImportCancelled,
+    ImportRetried,
+    ImportReverted,
+    SubjectErased,
+)
+from eventstore.aggregates.owner_task import (
+    PROPOSAL_LASTS,
+    SECOND_PERSON,
+    ApproveOwnerTask,
+    OwnerTaskKind,
+    OwnProposal,
+    StartOwnerTask,
+    approval_of,
+    stream_of,
+)
+from eventstore.aggregates.supplier import AccountsReleased, CreateSupplier, SupplierStatusChanged
+from eventstore.aggregates.user import ChangeUserRole
+from eventstore.aggregates.user import stream_of as user_stream
+from eventstore.clock import now
+from eventstore.errors import IllegalTransition
+from eventstore.log.ledger import Ledger
+from projections.retention import reverting
+from projections.views.owner_task import open_tasks
+from tests.support.console import AUTHORITY, new_user, stage_account
+from tests.support.databases import owner_of
+from tests.support.make import start
+from tests.support.owner_tasks import Tasks
+from workers.operations import packed
+from workers.proposals import CHANGED, NOT_ALLOWED, NOT_APPROVED, ProposalFailed, approve, reject, request_of
+
+ARGUMENTS: dict[OwnerTaskKind, dict[str, str]] = {
+    "revert": {"supplier": "NW", "accounts": packed(["1", "2"])},
+    "release": {"supplier": "NW"},
+    "erase": {"supplier": "NW", "external": "1"},
+    "complete": {"supplier": "NW"},
+    "projection_switch": {"name": "import_supplier", "version": "2"},
+    "retry": {"supplier": "NW"},
+    "cancel": {"supplier": "NW", "accounts": packed(["3", "1"])},
+}
+PREVIEWS: dict[OwnerTaskKind, dict[str, int]] = {
+    "revert": {"reverted": 1, "failed": 1},
+    "release": {"released": 1},
+    "erase": {"erased": 1},
+    "complete": {"released": 1},
+    "projection_switch": {"former": 1, "version": 2},
+    "retry": {"imports": 1},
+    "cancel": {"imports": 1},
+}
+EVENTS = {
+    "revert": ("import/NW/1", ImportReverted),
+    "release": ("supplier/NW", AccountsReleased),
+    "erase": ("import/NW/1", SubjectErased),
+    "complete": ("supplier/NW", SupplierStatusChanged),
+    "retry": ("import/NW/2", ImportRetried),
+    "cancel": ("import/NW/3", ImportCancelled),
+}
+
+
+def complete(ledger: Ledger, external: str) -> None:
+    stage_account(ledger, "NW", external)
+    command = CompleteImport(start=2, account_number=f"A-{external}")
+    for step in (start(), command):
+        ledger.execute(f"import/NW/{external}", step, at=now(), by="worker:7")
+
+
+@pytest.fixture
+def tasks(ledger: Ledger, database: PostgresUrls) -> Tasks:
+    """A relay that lists every action; imports that are processed (1), failed (2) and pending (3)."""
+    ledger.execute("supplier/NW", CreateSupplier(), at=now(), by="t")
+    complete(ledger, "1")
+    for external in ("2", "3"):
+        stage_account(ledger, "NW", external)
+    for step in (start(), FailImport(start=2, code="c", detail="D.", problems=(), rules_edition="")):
+        ledger.execute("import/NW/2", step, at=now(), by="worker:7")
+    return Tasks(ledger, database, [*SECOND_PERSON.values()])
+
+
+@pytest.fixture
+def anna(ledger: Ledger) -> str:
+    return new_user(ledger, role="operator")
+
+
+@pytest.fixture
+def ben(ledger: Ledger) -> str:
+    return new_user(ledger, role="operator")
+
+
+@pytest.mark.promise("second-person", "second-person-preview")
+@pytest.mark.parametrize("kind", ARGUMENTS)
+def test_each_listed_action_waits_for_another_person(
+    ledger: Ledger, tasks: Tasks, anna: str, ben: str, database: PostgresUrls, kind: OwnerTaskKind
+) -> None:
+    assert set(ARGUMENTS) == set(SECOND_PERSON.values())
+    if kind == "projection_switch":
+        built = tasks.done(anna, "projection_rebuild", name="import_supplier", switch="yes")
+        assert msgspec.json.decode(built.outcome)["is_switched"] is False, "a rebuild does not switch by itself"
+    task_id = tasks.propose(anna, kind, **ARGUMENTS[kind])
+    request = request_of(ledger, task_id)
+    assert request is not None
+    assert request.preview == PREVIEWS[kind]
+    with psycopg.connect(database.roles["relay"], autocommit=True) as connection:
+        assert open_tasks(connection) == []
+        with pytest.raises(IllegalTransition):
+            tasks.carry_out(task_id)
+        with pytest.raises(OwnProposal):
+            approve(ledger, AUTHORITY, task_id, anna)
+        assert tasks.task(task_id).status == "PROPOSED"
+        approve(ledger, AUTHORITY, task_id, ben)
+        assert open_tasks(connection) == [task_id]
+    tasks.carry_out(task_id)
+    task = tasks.task(task_id)
+    assert (task.status, task.error, task.user_id, task.decided_by) == ("DONE", "", anna, ben)
+    if kind != "projection_switch":
+        stream, expected = EVENTS[kind]
+        event: Any
+        [(event, cause)] = [
+            (recorded.event, recorded.caused_by)
+            for recorded in ledger.history(stream)
+            if isinstance(recorded.event, expected)
+        ]
+        assert cause == f"user:{anna}"
+        is_encrypted = kind in ("retry", "cancel")
+        assert event.private if is_encrypted else event.reason == "r_1"
+
+
+@pytest.mark.promise("second-person", "authority-outside-database")
+def test_an_api_that_is_configured_differently_cannot_leave_the_second_person_out(
+    ledger: Ledger, tasks: Tasks, anna: str
+) -> None:
+    for kind, arguments in ARGUMENTS.items():
+        task = tasks.done(anna, kind, **arguments)
+        assert (task.status, task.error) == ("FAILED", NOT_APPROVED), kind
+
+
+@pytest.mark.promise("second-person", "authority-outside-database")
+def test_an_approval_that_only_the_database_knows_does_not_count(
+    ledger: Ledger, tasks: Tasks, anna: str, ben: str
+) -> None:
+    """The service's database role can append an approval in any name, or copy another one."""
+    authentic = request_of(ledger, tasks.propose(anna, "erase", **ARGUMENTS["erase"]))
+    assert authentic is not None
+    forged = {
+        "without": ApproveOwnerTask(user=ben, approved_at=now()),
+        "copied": approval_of(authentic, "t_erase", ben, now(), AUTHORITY.mac),
+    }
+    for number, command in forged.items():
+        task_id = tasks.propose(anna, "erase", number, **ARGUMENTS["erase"])
+        ledger.execute(stream_of(task_id), command, at=now(), by=f"user:{ben}")
+        tasks.carry_out(task_id)
+        assert tasks.task(task_id).error == NOT_APPROVED, number
+
+
+@pytest.mark.promise("second-person")
+def test_only_a_user_who_may_request_the_same_approves_or_rejects(
+    ledger: Ledger, tasks: Tasks, anna: str, ben: str
+) -> None:
+    task_id = tasks.propose(anna, "erase", **ARGUMENTS["erase"])
+    foreign = new_user(ledger, role="operator", suppliers=["SW"])
+    for person in (new_user(ledger, role="support"), foreign, "nobody"):
+        with pytest.raises(ProposalFailed, match=NOT_ALLOWED):
+            approve(ledger, AUTHORITY, task_id, person)
+        with pytest.raises(ProposalFailed, match=NOT_ALLOWED):
+            reject(ledger, AUTHORITY, task_id, person, "no")
+    approve(ledger, AUTHORITY, task_id, ben)
+    with closing(owner_of(ledger)) as owner:
+        command = ChangeUserRole(role="auditor", suppliers=("*",))
+        owner.execute(user_stream(ben), command, at=now(), by="operator:test")
+    tasks.carry_out(task_id)
+    assert tasks.task(task_id).error == NOT_ALLOWED, "the right of the second person counts before the task begins"
+    with pytest.raises(ProposalFailed, match="there is no proposal"):
+        approve(ledger, AUTHORITY, "t_nowhere", anna)
+
+
+@pytest.mark.promise("second-person-preview")
+def test_what_has_changed_since_the_proposal_is_not_done(ledger: Ledger, tasks: Tasks, anna: str, ben: str) -> None:
+    before = tasks.propose(anna, "release", "1", supplier="NW")
+    approve(ledger, AUTHORITY, before, ben)
+    tasks.propose(anna, "release", "2", supplier="NW")
+    complete(ledger, "4")
+    with pytest.raises(ProposalFailed, match=CHANGED):
+        approve(ledger, AUTHORITY, "t_release2", ben)
+    tasks.carry_out(before)
+    assert (tasks.task(before).status, tasks.task(before).error) == ("FAILED", CHANGED)
+    assert not any(isinstance(recorded.event, AccountsReleased) for recorded in ledger.history("supplier/NW"))
+
+
+@pytest.mark.promise("second-person-preview", "revert-continues-after-kill")
+def test_an_approved_revert_that_the_relay_did_not_finish_goes_on(
+    ledger: Ledger, tasks: Tasks, anna: str, ben: str, database: PostgresUrls
+) -> None:
+    complete(ledger, "4")
+    arguments = {"supplier": "NW", "accounts": packed(["1", "4"])}
+    task_id = tasks.propose(anna, "revert", **arguments)
+    approve(ledger, AUTHORITY, task_id, ben)
+    request = request_of(ledger, task_id)
+    assert request is not None
+    tasks._compare(task_id, request)
+    ledger.execute(stream_of(task_id), StartOwnerTask(), at=now(), by="relay")
+    with closing(owner_of(ledger)) as owner:  # of two accounts one is reverted, and then the relay was killed
+        reverting.revert(owner, reverting.Selection(supplier="NW", externals=("1",)), "r_1", by=f"user:{anna}")
+    tasks.carry_out(task_id)
+    assert (tasks.task(task_id).status, tasks.task(task_id).error) == ("DONE", "")
+    assert isinstance(ledger.history("import/NW/4")[-1].event, ImportReverted)
+
+
+def test_a_proposal_that_nobody_decides_expires_and_a_rejected_one_ends(
+    ledger: Ledger, tasks: Tasks, anna: str, ben: str, database: PostgresUrls
+) -> None:
+    task_id = tasks.propose(anna, "erase", **ARGUMENTS["erase"])
+    with psycopg.connect(database.admin, autocommit=True) as admin:
+        admin.execute("UPDATE owner_task SET requested_at = %s", (now() - PROPOSAL_LASTS - timedelta(seconds=1),))
+    assert tasks.task(task_id).status == "EXPIRED"
+    reject(ledger, AUTHORITY, task_id, ben, "not agreed")
+    task = tasks.task(task_id)
+    assert (task.status, task.decided_by, task.decided_for) == ("REJECTED", ben, "not agreed")
+    with pytest.raises(IllegalTransition):
+        approve(ledger, AUTHORITY, task_id, ben)

@@ -1,0 +1,176 @@
+"""Proposals: operations that a second person must approve. The preview is frozen by its digest.
+
+The digest covers the accounts or versions that an operation would change. It is computed when the operation is
+proposed, when it is approved, and when the relay carries it out. If it differs, nothing is done.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from eventstore.aggregates.import_process import stream_of as import_stream
+from eventstore.aggregates.owner_task import (
+    OwnerTaskApproved,
+    OwnerTaskRequested,
+    OwnProposal,
+    RejectOwnerTask,
+    RequestOwnerTask,
+    actor_of,
+    approval_of,
+    is_approved,
+    is_authentic,
+    stream_of,
+)
+from eventstore.aggregates.supplier import stream_of as supplier_stream
+from eventstore.clock import now
+from eventstore.errors import OperatorError
+from eventstore.log.authority import AuthorityKey
+from eventstore.log.ledger import Ledger, WriteRows
+from projections.retention.reverting import preview, releasable_numbers
+from projections.versions.versions import live_version, versions
+from workers.operations import imports_of, may_request, selection_of
+
+MANY = 100
+"""Imports of a bulk retry or cancel. More need a second person if `IMPORTLEDGER_FOUR_EYES` lists the action."""
+
+
+class ProposalFailed(OperatorError):
+    """A proposal cannot be approved, rejected or carried out. The message is the reason."""
+
+
+CHANGED = "what would happen has changed since the proposal: propose it again"
+NOT_ALLOWED = "the user must have the right to do this"
+NOT_APPROVED = "a second person must approve the operation"
+
+
+class Preview(msgspec.Struct, frozen=True):
+    """Numbers of what an operation would do now, and a SHA-256 over exactly what it would change."""
+
+    numbers: dict[str, int]
+    sha256: str
+
+
+def preview_of(ledger: Ledger, kind: str, values: Mapping[str, str]) -> Preview:
+    """Return what the operation would do now. Raises RunsBehind, StoreUnavailable."""
+    numbers, subjects = _SUBJECTS[kind](ledger, kind, values)
+    covered = msgspec.json.encode((kind, sorted(values.items()), subjects))
+    return Preview(numbers, hashlib.sha256(covered).hexdigest())
+
+
+def with_preview(ledger: Ledger, request: RequestOwnerTask) -> RequestOwnerTask:
+    """Return the request as a proposal, with the preview of what it would do now."""
+    preview = preview_of(ledger, request.kind, request.arguments)
+    return msgspec.structs.replace(request, preview=preview.numbers, preview_sha256=preview.sha256)
+
+
+def request_of(ledger: Ledger, task_id: str) -> OwnerTaskRequested | None:
+    """Return the request of a task from the log, since a row of a view could have been changed; None if unknown."""
+    first = next(iter(ledger.history(stream_of(task_id))), None)
+    return first.event if first is not None and isinstance(first.event, OwnerTaskRequested) else None
+
+
+def approve(ledger: Ledger, authority: AuthorityKey, task_id: str, user: str) -> None:
+    """Approve a proposal. Raises ProposalFailed, and Refused for the person's own, an ended or a decided one."""
+    request = _authentic(ledger, authority, task_id, user)
+    if request.user == user:
+        raise OwnProposal
+    require_unchanged(ledger, request)
+    at = now()
+    command = approval_of(request, task_id, user, at, authority.mac)
+    ledger.execute(stream_of(task_id), command, at=at, by=actor_of(user))
+
+
+def reject(
+    ledger: Ledger,
+    authority: AuthorityKey,
+    task_id: str,
+    user: str,
+    reason: str,
+    write_rows: WriteRows | None = None,
+) -> None:
+    """Reject a proposal. Raises ProposalFailed, and Refused for a decided one."""
+    _authentic(ledger, authority, task_id, user)
+    command = RejectOwnerTask(user=user, reason=reason)
+    ledger.execute(stream_of(task_id), command, at=now(), by=actor_of(user), write_rows=write_rows)
+
+
+def require_approval(ledger: Ledger, authority: AuthorityKey, task_id: str, request: OwnerTaskRequested) -> None:
+    """Raise ProposalFailed unless another person who may request the same has approved the request in time."""
+    events = [recorded.event for recorded in ledger.history(stream_of(task_id))]
+    approvals = [event for event in events if isinstance(event, OwnerTaskApproved)]
+    if not is_approved(request, approvals, task_id, authority.is_mac):
+        raise ProposalFailed(NOT_APPROVED)
+    if not all(may_request(ledger, msgspec.structs.replace(request, user=approval.user)) for approval in approvals):
+        raise ProposalFailed(NOT_ALLOWED)
+
+
+def require_unchanged(ledger: Ledger, request: OwnerTaskRequested) -> None:
+    """Raise ProposalFailed if the operation would change something else than its preview shows."""
+    if preview_of(ledger, request.kind, request.arguments).sha256 != request.preview_sha256:
+        raise ProposalFailed(CHANGED)
+
+
+def _authentic(ledger: Ledger, authority: AuthorityKey, task_id: str, user: str) -> OwnerTaskRequested:
+    """Return the proposal that this user may decide. Raises ProposalFailed."""
+    request = request_of(ledger, task_id)
+    if request is None or not request.preview_sha256 or not is_authentic(request, task_id, authority.is_mac):
+        raise ProposalFailed(f"there is no proposal {task_id}")
+    if not may_request(ledger, msgspec.structs.replace(request, user=user)):
+        raise ProposalFailed(NOT_ALLOWED)
+    return request
+
+
+Subjects = tuple[dict[str, int], list[str]]
+"""Numbers of a preview, and the names of what the operation would change, in a fixed order."""
+
+
+def _of_revert(ledger: Ledger, kind: str, values: Mapping[str, str]) -> Subjects:
+    numbers: list[str] = []
+    result = preview(ledger, selection_of(values), found=numbers.extend)
+    return {"reverted": result.reverted, "failed": result.failed, **result.kept}, numbers
+
+
+def _of_release(ledger: Ledger, kind: str, values: Mapping[str, str]) -> Subjects:
+    with ledger.connection() as connection:
+        numbers = releasable_numbers(connection, values["supplier"], values.get("run", ""))
+    return {"released": len(numbers)}, numbers
+
+
+def _of_complete(ledger: Ledger, kind: str, values: Mapping[str, str]) -> Subjects:
+    numbers, accounts = _of_release(ledger, kind, values)
+    stream = supplier_stream(values["supplier"])
+    return numbers, [ledger.load([stream])[stream].state.status, *accounts]
+
+
+def _of_erasure(ledger: Ledger, kind: str, values: Mapping[str, str]) -> Subjects:
+    if "participant" in values:
+        stream = values["participant"]
+        return {"erased": 1}, [str(ledger.load([stream])[stream].version)]
+    stream = import_stream(values["supplier"], values["external"])
+    state = ledger.load([stream])[stream].state
+    return {"erased": int(not state.is_erased)}, [state.staged.payload_sha256 if state.staged else ""]
+
+
+def _of_switch(ledger: Ledger, kind: str, values: Mapping[str, str]) -> Subjects:
+    with ledger.connection() as connection:
+        former = live_version(connection, values["name"]).version
+        present = versions(connection, values["name"])
+    chosen = [str(version.built_at.timestamp()) for version in present if str(version.version) == values["version"]]
+    return {"former": former, "version": int(values["version"])}, [str(former), *chosen]
+
+
+def _of_imports(ledger: Ledger, kind: str, values: Mapping[str, str]) -> Subjects:
+    found = imports_of(ledger, kind, values)
+    return {"imports": len(found)}, found
+
+
+_SUBJECTS: Mapping[str, Callable[[Ledger, str, Mapping[str, str]], Subjects]] = {
+    "revert": _of_revert,
+    "release": _of_release,
+    "erase": _of_erasure,
+    "complete": _of_complete,
+    "projection_switch": _of_switch,
+    "retry": _of_imports,
+    "cancel": _of_imports,
+}
