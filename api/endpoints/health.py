@@ -141,7 +141,7 @@ def _named(troubles: Sequence[ReportedTrouble]) -> list[str]:
 
 
 def is_full(host: str, folder: Path) -> bool:
-    """Return True if the disk of the data folder is full. A remote database has no socket here, and another disk."""
+    """Return True if the database runs here (`host` is the path of a socket) and the disk of its folder is full."""
     try:
         return host.startswith("/") and shutil.disk_usage(folder).free < MIN_FREE_BYTES
     except OSError:

@@ -61,7 +61,7 @@ async def decide_accounts(visit: Visit) -> Response:
 
 
 async def _selection(visit: Visit, field: Callable[[str], str]) -> tuple[str, Selection]:
-    """Return the verb and the accounts in these fields. Raises ApiError 404 if they do not exist."""
+    """Return the verb and the accounts that these fields name. Raises ApiError 404 if they do not exist."""
     verb, supplier = field("verb") or "release", visit.path("supplier")
     run, external = field("run"), field("external")
     if "\0" in run + external:

@@ -64,7 +64,7 @@ def require_intake(connection: Connection[Any]) -> None:
 def stop_intake(connection: Connection[Any], *, size: int, note: str, reason: str) -> bool:
     """Stop the intake because of a checkpoint. Return whether a new stop has begun.
 
-    None begins if one is in force, or if there was one for this checkpoint.
+    No stop begins if one is in force, or if there was one for this checkpoint.
     """
     return connection.execute(_INSERT, {"size": size, "note": note, "reason": reason}).rowcount == 1
 

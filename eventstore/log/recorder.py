@@ -65,10 +65,10 @@ class InlineView(Protocol):
 
     @property
     def events(self) -> frozenset[type[Event]]:
-        """Events that it is made from; `project` is called for no other."""
+        """Events that the view is made from; `project` is called for no other."""
 
     def project(self, recorded: Recorded, position: int, payload: Payload | None = None) -> tuple[Any, ...] | None:
-        """Return the row of the event at this position, or None. Pure; never raises.
+        """Return the row that this event at this position writes; None for no row. Pure; never raises.
 
         `payload` is the event's payload.
         """
@@ -104,7 +104,7 @@ class LedgerDatastore(PostgresDatastore):
             self.open()
 
     def open(self) -> None:
-        """Connect from now on; before, every use raises StoreUnavailable."""
+        """Open the connections. Before this call, every use raises StoreUnavailable."""
         self.pool.open(wait=False)
         self.writers_pool.open(wait=False)
 

@@ -386,7 +386,7 @@ UPDATE parked_streams SET accepted_at = clock_timestamp(), accepted_by = %s WHER
 
 
 def accept_parked(connection: Connection[Any], stream: str, by: str) -> list[str]:
-    """Accept that projections skip a stream; return their names. Healing the stream ends that."""
+    """Accept that projections skip a stream, until it is healed. Return the names of the projections."""
     return sorted({name for (name,) in rows_of(connection, _ACCEPT, by, stream)})
 
 

@@ -165,7 +165,7 @@ class OwnerTasks(Follower):
             write_progress(connection, task_id, 0, 0)
 
     def _attempt(self, task_id: str) -> int | None:
-        """Return the number of the attempt: a new one, or the interrupted one of this process. None if none starts."""
+        """Return the number of the attempt, new or interrupted in this process; None if it must not start."""
         stream, begun = stream_of(task_id), self._begun.pop(task_id, 0)
         if begun and self._ledger.load([stream])[stream].state.attempts == begun:
             return begun

@@ -127,7 +127,7 @@ class Engine:
         self._execute(f"DROP TABLE r{number}")
 
     def values(self, table: str, place: int) -> list[tuple[Any, int, str]]:
-        """Return the different values at a place of the rows of all accounts: each with its rows and an account."""
+        """Return the different values at a place of all rows, with the number of rows and an account's key for each."""
         return self._all(
             f"SELECT v{place} AS x, count(*), arg_min(key, account) FROM f{self._numbers[table]} JOIN accounts"
             " USING (account) WHERE x IS NOT NULL GROUP BY x ORDER BY count(*) DESC, x"

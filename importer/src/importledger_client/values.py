@@ -59,7 +59,7 @@ class Conversion(NamedTuple):
 
     @property
     def rule(self) -> str:
-        """The end of a sentence on a cell that cannot be converted."""
+        """The end of a sentence about a cell that cannot be converted: the form that the cell must have."""
         is_date = self.kind in ("date", "moment", "day")
         form = self.dates if is_date else "ja or nein" if self.kind == "boolean" else self.decimals
         is_short = is_date and "YYYY" not in form
