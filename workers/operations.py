@@ -20,7 +20,7 @@ from eventstore.aggregates import supplier as suppliers
 from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.import_process import CancelImport, RetryImport
 from eventstore.aggregates.import_process import stream_of as import_stream
-from eventstore.aggregates.owner_task import COMMAND_LINE, OwnerTaskRequested
+from eventstore.aggregates.owner_task import COMMAND_LINE, KEY_PREFIX, OwnerTaskRequested
 from eventstore.aggregates.user import (
     ChangeUserRole,
     CreateUser,
@@ -323,6 +323,8 @@ def may_request(ledger: Ledger, request: OwnerTaskRequested) -> bool:
     """Return True if the user's role allows this now, and it concerns only suppliers that the user may see."""
     if request.kind == "user_openid" or request.user.startswith(COMMAND_LINE):
         return True  # the api has checked the answer of the provider; the command line has the owner's rights
+    if request.user.startswith(KEY_PREFIX):
+        return request.kind == "heal" and _key_may_heal(ledger, request)
     user, values = user_of(ledger, request.user), request.arguments
     if user.status != "active" or user.role not in OPERATIONS[request.kind].roles:
         return False
@@ -339,6 +341,23 @@ def may_request(ledger: Ledger, request: OwnerTaskRequested) -> bool:
     elif not request.kind.startswith("key_"):
         suppliers = {values.get("supplier", "*")}
     return organisations == {user.organisation} and suppliers <= set(user.suppliers)
+
+
+def _key_may_heal(ledger: Ledger, request: OwnerTaskRequested) -> bool:
+    """Return True if the key is valid now, and an operator's of the account's supplier."""
+    key_id, stream = request.user.removeprefix(KEY_PREFIX), organisation.stream_of(request.arguments["organisation"])
+    state = ledger.load([stream])[stream].state
+    keys = [
+        recorded.event for recorded in ledger.history(stream) if isinstance(recorded.event, organisation.KeyCreated)
+    ]
+    return any(
+        key.key_id == key_id
+        and key.role == "operator"
+        and {"*", request.arguments["supplier"]}.intersection(key.suppliers)
+        and isinstance(state, organisation.Organisation)
+        and key_id in state.valid
+        for key in keys
+    )
 
 
 def _suppliers_of_key(ledger: Ledger, name: str, key_id: str) -> set[str]:

@@ -1,5 +1,6 @@
-"""Cancel and retry one import (v2), for importers and staff. The log records the caller and the reason."""
+"""Cancel, retry and heal one import (v2), for importers and staff. The log records the caller and the reason."""
 
+import secrets
 from collections.abc import Callable
 
 import msgspec
@@ -18,6 +19,8 @@ from api.operation import ACCOUNT_PATH, ACCOUNTS, operation
 from api.services import Endpoint
 from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.import_process import CancelImport, RetryImport, stream_of
+from eventstore.aggregates.owner_task import KEY_PREFIX, RequestOwnerTask, with_mac
+from eventstore.aggregates.owner_task import stream_of as task_stream_of
 from eventstore.clock import now
 from eventstore.errors import IllegalTransition
 from schemas.account import Reason
@@ -46,7 +49,7 @@ _RETRY = _Verb(RetryImport, "PENDING", "import_cannot_be_retried", _ONLY_ERRORED
 
 
 class ImportVerbs(Endpoint):
-    """The handlers of …/cancel/ and …/retry/. Both answer with the new status record."""
+    """The handlers of …/cancel/, …/retry/ and …/heal/. They answer with the status record."""
 
     @operation(
         "POST",
@@ -75,6 +78,43 @@ class ImportVerbs(Endpoint):
     async def retry_import(self, request: Request, call: Call) -> Response:
         """Process an errored import again."""
         return await self._decided(request, call, _RETRY)
+
+    @operation(
+        "POST",
+        f"{ACCOUNT_PATH}heal/",
+        ACCOUNTS,
+        roles=frozenset({"operator"}),
+        answers={202: ImportStatus},
+        body=Reason,
+        is_body_optional=True,
+        example={},
+    )
+    async def heal_import(self, request: Request, call: Call) -> Response:
+        """Request that the rows of an account are made again from the log. The relay does it with the owner's rights.
+
+        The key of the caller is checked again before.
+        """
+        supplier, external = identifier(request, "supplier"), identifier(request, "external")
+        await run_on_body(call.body, _reason, call.body)
+        present = await self._statuses.read((supplier, external))
+        if present is None:
+            raise not_found()
+        task_id, at, body = f"t_{secrets.token_hex(8)}", now(), encoded(present)
+        command = RequestOwnerTask(
+            kind="heal",
+            arguments={"supplier": supplier, "external": external, "organisation": call.key.organisation},
+            user=f"{KEY_PREFIX}{call.key.key_id}",
+            requested_at=at,
+        )
+        await in_thread(
+            self._ledger.execute,
+            task_stream_of(task_id),
+            with_mac(command, task_id, self._services.authority.mac),
+            at=at,
+            by=call.by,
+            answer=call.answer(202, body),
+        )
+        return JsonResponse(body, 202)
 
     async def _decided(self, request: Request, call: Call, verb: _Verb) -> Response:
         supplier, external = identifier(request, "supplier"), identifier(request, "external")

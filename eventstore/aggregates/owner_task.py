@@ -52,6 +52,8 @@ PROPOSAL_LASTS = timedelta(hours=72)
 """Time in which a proposal can be approved. Then it has ended."""
 COMMAND_LINE = "operator:"
 """Beginning of the name of a person who uses the command line; the login name follows."""
+KEY_PREFIX = "key:"
+"""Beginning of `user` for a key of an organisation, which may request the healing of an account."""
 MAX_ATTEMPTS = 3
 """Attempts of a task. A further start makes the task fail."""
 

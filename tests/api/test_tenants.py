@@ -52,6 +52,7 @@ OTHER_STATUSES = {
     "validate_account": (200, 400),
     "import_market_participant": (200, 201),
     **dict.fromkeys(("cancel_import", "retry_import"), (400, 404)),
+    "heal_import": (202, 404),
     "certify_run": (409, 404),
 }
 """Statuses about the own and a foreign tenant, of operations that name the supplier in the body or that refuse."""
@@ -209,11 +210,14 @@ def keys_of(service: RunningService, own: Tenant, role: str) -> Keys:
 def test_what_only_some_roles_may_do_is_written_down() -> None:
     """Independent of the rows: a row that admits more roles than these fails."""
     letters = {answer.roles for answer in ANSWERS.values()}
-    assert letters == {"", "io", "iso", "aso", "iaso"}
+    assert letters == {"", "o", "io", "iso", "aso", "iaso"}
     narrow = {name for name, answer in ANSWERS.items() if answer.roles == "aso"}
     assert narrow == {"search_accounts", "read_history", "read_payload_difference"}
     writers = {name for name, answer in ANSWERS.items() if answer.roles in ("io", "iso")}
-    assert {name for name in ANSWERS if NAMED[name].method == "POST"} - writers == {"search_accounts", "obtain_token"}
+    assert {name for name in ANSWERS if NAMED[name].method == "POST"} - writers == {
+        *("search_accounts", "obtain_token", "compare_accounts", "heal_import")
+    }
+    assert {name for name, answer in ANSWERS.items() if answer.roles == "o"} == {"heal_import"}
     public = {name for name, answer in ANSWERS.items() if not answer.roles}
     assert all(NAMED[name].tag in ("Tokens", "The service") for name in public)
 

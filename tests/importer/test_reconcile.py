@@ -11,8 +11,8 @@ import msgspec
 import psycopg
 
 from importledger_client.book import one_account
-from tests.support.importbook import importbook
-from tests.support.running import Importer, RunningService
+from tests.support.importbook import access_to, importbook
+from tests.support.running import Importer, RunningService, wait_for
 from tests.support.whole import admin_url
 
 ACCOUNTS = 12
@@ -178,6 +178,33 @@ def test_a_push_that_stops_writes_no_manifest(importer: Importer, access: Mappin
     words = ("push", "book.ndjson", "--max-errors", "1", "--manifest", "m.json")
     stopped = importbook(*words, at=tmp_path, access=access)
     assert (stopped.returncode, (tmp_path / "m.json").exists()) == (1, False)
+
+
+def test_repair_heals_with_an_operators_key_and_says_so(
+    service: RunningService, importer: Importer, access: Mapping[str, str], tmp_path: Path
+) -> None:
+    book = [one_account(importer.supplier, number) for number in range(3)]
+    push(tmp_path, book, access)
+    external = book[1]["external_account_number"]
+    with psycopg.connect(admin_url(service)) as connection:
+        connection.execute(
+            "UPDATE platform.customer SET mobile = 'x' FROM platform.service_account AS a WHERE a.account_number ="
+            " customer.account_number AND import_supplier = %s AND external_account_number = %s",
+            (importer.supplier, external),
+        )
+    shown = reconciled(tmp_path, book, access)
+    assert "Repair" not in shown.stdout
+    words = ("reconcile", "go", "--manifest", "m.json", "--repair")
+    refused_repair = importbook(*words, at=tmp_path, access=access)
+    assert f"Repair: heal 1 account: {external}" in refused_repair.stdout
+    assert f"  {external}: not repaired: " in refused_repair.stdout
+    operator = access_to(service.importer(role="operator", supplier=importer.supplier))
+    assert importbook(*words, at=tmp_path, access=operator).returncode == 1
+
+    def is_balanced() -> bool:
+        return importbook(*words[:-1], at=tmp_path, access=access).returncode == 0
+
+    wait_for(is_balanced, "the account is healed")
 
 
 def test_another_spelling_is_certified(importer: Importer, access: Mapping[str, str], tmp_path: Path) -> None:

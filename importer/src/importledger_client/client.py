@@ -205,6 +205,10 @@ class Client:
         """Process a failed account again. Raises Refused if it has not failed."""
         self._transport.request("POST", path_of("accounts", supplier, external, "retry"), content=b"{}")
 
+    def heal(self, supplier: str, external: str) -> None:
+        """Request that the platform's rows of an account are made again from the log. Needs an operator's key."""
+        self._transport.request("POST", path_of("accounts", supplier, external, "heal"), content=b"{}")
+
     def _read(self, decoder: msgspec.json.Decoder[T], *parts: str) -> T:
         return decoded(decoder, self._transport.request("GET", path_of(*parts)).content)
 

@@ -56,6 +56,29 @@ def test_other_states_are_refused_with_their_own_code(service: RunningService, i
     assert (refused.returncode, "an import that is PROCESSED cannot be cancelled" in refused.stderr) == (1, True)
 
 
+@pytest.mark.promise("key-heals-account")
+def test_an_operator_heals_an_account_whose_rows_are_gone(service: RunningService, importer: Importer) -> None:
+    account = an_account(importer.supplier, 6)
+    external = account["external_account_number"]
+    importer.client.create(encoded(account))
+    wait_for(lambda: importer.client.status(importer.supplier, external).body["status"] == "PROCESSED", "processed")
+    number = importer.client.status(importer.supplier, external).body["service_identifier"]
+    with psycopg.connect(admin_url(service), autocommit=True) as connection:
+        connection.execute("DELETE FROM platform.service_account WHERE account_number = %s", (number,))
+        connection.execute("UPDATE platform.customer SET family_name = 'Other' WHERE account_number = %s", (number,))
+        assert post(importer, external, "heal")[0] == 403
+        operator = service.importer(role="operator", supplier=importer.supplier)
+        status, body = post(operator, external, "heal", b"{}")
+        assert (status, body["status"]) == (202, "PROCESSED")
+        query = (
+            "SELECT family_name FROM platform.service_account JOIN platform.customer USING (account_number)"
+            " WHERE account_number = %s"
+        )
+        name = account["customers"][0]["family_name"]
+        wait_for(lambda: connection.execute(query, (number,)).fetchall() == [(name,)], "the account is healed")
+    assert post(operator, "unknown", "heal")[0] == 404
+
+
 def test_nobody_is_erased_without_a_reason(service: RunningService, importer: Importer) -> None:
     external = stage_for_later(importer, 4)
     refused = service.cli("erase", importer.supplier, external, "--reason", " ", "--yes", check=False)

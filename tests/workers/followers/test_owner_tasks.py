@@ -142,6 +142,30 @@ def test_a_user_without_the_right_is_refused_by_the_relay_too(
     assert (task.status, task.error) == NO_RIGHT
 
 
+@pytest.mark.asvs("V8.3.1")
+@pytest.mark.promise("key-heals-account")
+@pytest.mark.parametrize(
+    ("kind", "role", "suppliers", "is_revoked", "is_done"),
+    [
+        ("heal", "operator", "NW", False, True),
+        ("heal", "operator", "*", False, True),
+        ("heal", "operator", "SW", False, False),
+        ("heal", "support", "NW", False, False),
+        ("heal", "operator", "NW", True, False),
+        ("erase", "operator", "NW", False, False),
+    ],
+)
+def test_a_key_heals_accounts_of_its_suppliers_and_requests_nothing_else(
+    tasks: Tasks, operator: str, kind: OwnerTaskKind, role: str, suppliers: str, is_revoked: bool, is_done: bool
+) -> None:
+    tasks.done(operator, "key_create", **NEW_KEY | {"role": role}, suppliers=suppliers)
+    if is_revoked:
+        tasks.done(operator, "key_revoke", **KEY)
+    arguments = {"supplier": "NW", "external": "1", "organisation": KEY["organisation"]}
+    task = tasks.done(f"key:{KEY['key_id']}", kind, **arguments)
+    assert (task.status, task.error) == (("DONE", "") if is_done else NO_RIGHT)
+
+
 def test_a_role_that_was_taken_away_counts_before_the_task_begins(ledger: Ledger, tasks: Tasks, operator: str) -> None:
     task_id = tasks.request(operator, "heal", supplier="NW", external="1")
     with closing(owner_of(ledger)) as owner:

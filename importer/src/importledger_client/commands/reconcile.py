@@ -18,7 +18,7 @@ from importledger_client.comparing import Comparison, compared
 from importledger_client.differing import Differing, Found
 from importledger_client.digest import BUCKETS
 from importledger_client.display import Progress, counted, duration, number
-from importledger_client.errors import ImportLedgerError, NotFound, Refused
+from importledger_client.errors import ImportLedgerError, NotAllowed, NotFound, Refused
 from importledger_client.manifest import FORMAT, SHOWN_COUNTS, sums_filled
 from importledger_client.protocol import NOT_UNDERSTOOD
 
@@ -59,7 +59,12 @@ _PUSHED = frozenset({"source", "not_sent"})
     "--supplier", metavar="CODE", help="Supplier of the run. [default: as noted by `push` or in the manifest]"
 )
 @click.option("--show", "shows", is_flag=True, help="Clear values, for keys that may read histories. [default: masked]")
-@click.option("--repair", "repairs", is_flag=True, help="Repair of what is safe: failed imports are tried again.")
+@click.option(
+    "--repair",
+    "repairs",
+    is_flag=True,
+    help="Repair of what is safe: failed imports are tried again, altered accounts healed.",
+)
 @common.service_options
 def reconcile(run: str, path: Path, supplier: str | None, shows: bool, repairs: bool, access: common.Access) -> int:
     """Compare a manifest with the platform, and certify it.
@@ -259,14 +264,16 @@ def _show_commands(
 
 
 def _repair(console: Console, client: "Client", supplier: str, found: Sequence[Found]) -> None:
-    """Try failed imports again. Nothing else is safe without a decision."""
-    failed = [account.number for account in found if account.side == "failed"]
-    common.print_line(console, f"Repair: {counted(len(failed), 'failed import')} to try again.")
-    for external in failed:
-        try:
-            client.retry(supplier, external)
-        except Refused as error:
-            common.print_line(console, f"  {external}: {error}")
+    """Try failed imports again, and heal accounts that the platform has altered. Both are safe to repeat."""
+    for side, action, noun in (("failed", client.retry, "try again"), ("platform", client.heal, "heal")):
+        numbers = [account.number for account in found if account.side == side]
+        if numbers:
+            common.print_line(console, f"Repair: {noun} {counted(len(numbers), 'account')}: {', '.join(numbers)}")
+        for external in numbers:
+            try:
+                action(supplier, external)
+            except (Refused, NotAllowed) as error:
+                common.print_line(console, f"  {external}: not repaired: {error}")
 
 
 def _write(console: Console, certificate: Mapping[str, Any], manifest: Mapping[str, Any], run: str) -> None:
