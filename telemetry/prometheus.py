@@ -136,7 +136,7 @@ class PrometheusMeasures(Measures):
         self._pool_stats[name] = now
 
     def queued(self, appends: int) -> None:
-        """Also set memory and CPU time of the process, which are read at the same interval."""
+        """Set the number of queued appends, and with it the memory and CPU time of the process."""
         self._queued.labels(self._role).set(appends)
         used = resource.getrusage(resource.RUSAGE_SELF)
         self._memory.labels(self._role).set(_resident_bytes())

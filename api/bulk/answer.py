@@ -53,7 +53,7 @@ class BulkWork(Protocol):
 
 
 class BulkAnswer(PrivateResponse):
-    """Reads the body and answers it. Used once."""
+    """The answer to one bulk request: reads its body, and sends a receipt for each line."""
 
     media_type = "application/x-ndjson"
 

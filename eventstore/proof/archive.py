@@ -244,7 +244,7 @@ class Archive:
             raise ArchiveDamaged(f"the event at position {event['position']} is of another supplier")
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """Yield the events as in the log, in its order, each with its proof."""
+        """Yield the events as they are in the log and in its order, each with its proof."""
         for line in self._lines(EVENTS):
             yield msgspec.json.decode(line)
 

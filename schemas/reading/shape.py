@@ -226,7 +226,7 @@ def is_in_calendar(moment: datetime) -> bool:
 
 @lru_cache(4096)
 def is_real_moment(moment: datetime) -> bool:
-    """Return False for a local time that the switch to summer time skips. The doubled hour is the first of the two.
+    """Return False for a local time that the switch to summer time skips. A time that occurs twice means the first.
 
     True at the ends of the calendar, which `is_in_calendar` checks.
     """

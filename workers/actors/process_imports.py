@@ -191,5 +191,5 @@ class ImportProcessor:
 
 
 def _payload_bytes(state: object) -> int:
-    """Return the bytes of the payload that an import was staged with; 0 for any other state."""
+    """Return the bytes of the payload that an import was staged with; 0 if this is not the state of an import."""
     return state.staged.payload_bytes if isinstance(state, ImportProcess) and state.staged is not None else 0
