@@ -430,3 +430,51 @@ def test_map_values_needs_a_name_for_its_list(tmp_path: Path) -> None:
     mapped(tmp_path, NUMBER, {"t": "VKONT\nV1\n"})
     shown = importbook("map", "values", "m.yaml", "t.csv", at=tmp_path)
     assert (shown.returncode, "pass -o, or name it in the mapping" in shown.stderr) == (2, True)
+
+
+# Proposals
+
+SAP = {
+    "FKKVKP": "VKONT;GPART\n0001;P1\n0002;P2\n0003;P1\n",
+    "BUT000": "PARTNER;NAME_LAST;GEBDAT;CITY1\nP2;Böhm;01.02.1980;Ulm\nP1;Groß;00.00.0000;Bonn\n",
+    "EVER": "VERTRAG;VKONTO;ANLAGE;AUSZDAT;EXT_UI;STRASSE\n"
+    "1;0001;A1;31.12.9999;M1;Allee\n2;0003;A2;31.12.9999;M2;Weg\n",
+    "EASTL": "ANLAGE;EQUNR;AB\nA1;E1;01.01.2020\nA2;E2;01.01.2020\nA2;E3;01.01.2020\n",
+    "EABL": "EQUNR;ADAT;V_ZWSTAND\nE1;01.01.2024;5\nE3;01.02.2024;7,5\nE2;01.02.2024;6\n",
+}
+
+
+@pytest.mark.promise("importbook-map-init-joins")
+def test_map_init_proposes_joins_from_equal_values_and_names_of_sap(tmp_path: Path) -> None:
+    for name, content in SAP.items():
+        (tmp_path / f"{name}.csv").write_text(content, encoding="utf-8")
+    files = [f"{name}.csv" for name in SAP]
+    shown = importbook("map", "init", *files, "--preset", "sap-is-u", at=tmp_path)
+    for joined in ("BUT000.PARTNER = GPART", "EVER.VKONTO = VKONT", "EASTL.ANLAGE = EVER.ANLAGE"):
+        assert f"# joined: {joined}, which has 100% of its values" in shown.stdout.splitlines()
+    assert "# not used yet: EVER.VERTRAG" in shown.stdout.splitlines()
+    assert "# not used yet: GPART" not in shown.stdout
+    path = tmp_path / "m.yaml"
+    path.write_text(shown.stdout.replace("ignore: []", "ignore: [VERTRAG]"), encoding="utf-8")
+    made = MappedSource([str(tmp_path / "FKKVKP.csv")], read_mapping(path), path, None, is_strict=True).lines()
+    first, second, third = (msgspec.json.decode(line.content) for line in made)
+    assert first["customers"] == [{"family_name": "Groß"}]
+    assert second["customers"] == [{"family_name": "Böhm", "date_of_birth": "1980-02-01"}]
+    assert [account["billing_address4"] for account in (first, second, third)] == ["Bonn", "Ulm", "Bonn"]
+    assert third["supply_addresses"][0]["supply_address1"] == "Weg"
+    (point,) = third["supply_addresses"][0]["supply_points"]
+    assert point["identifier"] == "M2"
+    meters = [meter for melo in point["melos"] for meter in melo["meters"]]
+    assert [meter["meter_number"] for meter in meters] == ["E2", "E3"]
+    values = [reading["value"] for meter in meters for place in meter["registers"] for reading in place["readings"]]
+    assert values == ["6", "7.5"]
+
+
+def test_map_init_names_a_table_without_equal_values_and_a_name_twice(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("VKONT;NAME\n1;x\n2;y\n", encoding="utf-8")
+    (tmp_path / "b.csv").write_text("NR;WERT\n8;1,5\n9;2,5\n", encoding="utf-8")
+    shown = importbook("map", "init", "a.csv", "b.csv", at=tmp_path)
+    assert "# not joined: b.csv: no column has the values of another table" in shown.stdout.splitlines()
+    assert "files" not in yaml.safe_load(shown.stdout)
+    again = importbook("map", "init", "a.csv", "b.csv", "b.csv", at=tmp_path)
+    assert (again.returncode, "the name b must belong to one file" in again.stderr) == (2, True)

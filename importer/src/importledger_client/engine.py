@@ -10,6 +10,7 @@ from importledger_client.sources import Unreadable
 Rows = Mapping[str, list[tuple[Any, ...]]]
 """Rows of one account by table. Each begins with the number of the account and that of the row."""
 _MEMORY = "320MB"
+_WHOLE, _LEAST_SHARE = 200_000, 0.5
 _AT_ONCE = 20_000
 """Rows that are fetched together, unless a single account has more."""
 _FORM = (
@@ -24,6 +25,18 @@ class Join(NamedTuple):
     parent: str
     child: str
     on: tuple[tuple[str, str], ...]
+
+
+class Shared(NamedTuple):
+    """Columns of two tables with equal values: the share of the child's that the parent has, and their number."""
+
+    child: str
+    place: int
+    parent: str
+    parent_place: int
+    share: float
+    is_parent_unique: bool
+    values: int
 
 
 class Engine:
@@ -58,6 +71,32 @@ class Engine:
         source = f"read_csv({_quoted(str(path))}, {_FORM}, max_line_size = {_LONGEST_LINE}, columns = {{{texts}}})"
         self._execute(f"CREATE TABLE r{self._numbers[table]} AS SELECT {cells} FROM {source}")
         path.unlink()
+
+    def shared(self, columns: Mapping[str, int]) -> list[Shared]:
+        """Return the pairs of columns of different tables that share at least half of the child's values.
+
+        Values of both must be unique in one of them. Of many rows, the same sample of values is taken in all tables.
+        """
+        rows = sum(self.filled(table, ())[0] for table in columns)
+        sample = 1 if rows <= _WHOLE else 16
+        parts = " UNION ALL ".join(
+            f"SELECT {self._numbers[table]} AS t, {place} AS c, hash(c{place}) AS h, count(*) AS n"
+            f" FROM r{self._numbers[table]} WHERE c{place} IS NOT NULL AND h % {sample} = 0 GROUP BY h"
+            for table, places in columns.items()
+            for place in range(places)
+        )
+        self._execute(f"CREATE TABLE hashes AS {parts}")
+        self._execute(
+            "CREATE TABLE sizes AS SELECT t, c, count(*) AS size, max(n) = 1 AS once FROM hashes GROUP BY t, c"
+        )
+        found = self._all(
+            "SELECT a.t, a.c, b.t, b.c, count(*) / any_value(p.size) AS share, any_value(q.once), any_value(p.size)"
+            " FROM hashes a JOIN hashes b ON a.h = b.h AND a.t <> b.t JOIN sizes p ON p.t = a.t AND p.c = a.c"
+            " JOIN sizes q ON q.t = b.t AND q.c = b.c WHERE p.once OR q.once GROUP BY ALL"
+            f" HAVING share >= {_LEAST_SHARE} ORDER BY ALL"
+        )
+        names = {number: table for table, number in self._numbers.items()}
+        return [Shared(names[t], c, names[s], d, share, once, values) for t, c, s, d, share, once, values in found]
 
     def types(self, table: str, expressions: Sequence[str]) -> list[str]:
         """Return the types of expressions over a table. Raises Unreadable."""

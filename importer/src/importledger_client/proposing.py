@@ -12,12 +12,21 @@ import yaml
 
 from importledger_client.contract import ACCOUNT, Field, paths
 from importledger_client.display import visible
-from importledger_client.mapping import SPECIAL, Plan, nodes
+from importledger_client.linking import Link
+from importledger_client.mapping import SPECIAL, Plan, named, nodes
 from importledger_client.tables.table import Row
 
 REQUIRED = "This field must be given."
 _NAMES: dict[str, str] = yaml.safe_load(Path(__file__).with_name("columns.yaml").read_text(encoding="utf-8"))
-_PATH_OF = {name: path for path, names in _NAMES.items() for name in names.split()}
+_PRESETS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("presets.yaml").read_text(encoding="utf-8"))
+PRESETS = tuple(_PRESETS)
+
+
+def _paths_by_name(names: Mapping[str, str]) -> dict[str, str]:
+    return {name: path for path, words in names.items() for name in words.split()}
+
+
+_PATH_OF = _paths_by_name(_NAMES)
 _CONTRACT = dict(paths())
 _GERMAN_DATE = re.compile(r"\d{1,2}\.\d{1,2}\.\d{4}\Z")
 _GERMAN_NUMBER = re.compile(r"-?\d{1,3}(\.\d{3})*,\d+\Z|-?\d+,\d+\Z")
@@ -31,11 +40,11 @@ class Gap(msgspec.Struct, frozen=True):
     sentence: str
 
 
-def path_for(column: str) -> str | None:
-    """Return the path that a column's name stands for, or None."""
+def path_for(column: str, preset: str = "generic") -> str | None:
+    """Return the path that a column's name stands for, or None. Names of the preset go first."""
     normalised = _normalised(column)
-    if normalised in _PATH_OF:
-        return _PATH_OF[normalised]
+    if path := _paths_by_name(_PRESETS[preset]["columns"]).get(normalised) or _PATH_OF.get(normalised):
+        return path
     dotted = column.strip()
     if dotted in _CONTRACT and _CONTRACT[dotted].kind not in ("list", "object"):
         return dotted
@@ -53,37 +62,110 @@ def _normalised(name: str) -> str:
     return "".join(c for c in plain if c.isalnum() and c.isascii())
 
 
-def propose(columns: list[str], rows: list[Row], source: Mapping[str, str], open_points: list[str]) -> str:
-    """Return a mapping as YAML. Its comments name the open points, those of `open_points` first."""
+class Proposed(msgspec.Struct):
+    """A table to propose a mapping for. `link` joins a further table to one before it."""
+
+    name: str
+    path: str
+    columns: list[str]
+    rows: list[Row]
+    source: dict[str, str]
+    link: Link | None = None
+
+
+def propose(tables: list[Proposed], preset: str, open_points: list[str]) -> str:
+    """Return a mapping as YAML. Its comments name the joins and the open points, those of `open_points` first.
+
+    The first table is the main one. Further tables follow those that they are joined to.
+    """
+    main, *others = tables
+    rows = [row for table in tables for row in table.rows]
     account: dict[str, Any] = {}
-    unmapped, used_paths = [], set[str]()
-    for column in columns:
-        path = path_for(column)
-        if path is None or path in used_paths:
-            unmapped.append(column)
-        else:
-            used_paths.add(path)
-            _put(account, ACCOUNT, path.split("."), column)
-    mapping: dict[str, Any] = {"source": dict(source)} if source else {}
-    mapping |= {"dates": _dates(rows), "decimals": _decimals(rows), "ignore": [], "account": account}
-    number = account.get("external_account_number")
-    if isinstance(number, str):
+    mapping: dict[str, Any] = {"source": main.source} if main.source else {}
+    mapping |= {"dates": _dates(rows), "decimals": _decimals(rows), "empty": _PRESETS[preset]["empty"]}
+    used = {(link.table, link.column) for table in others if (link := table.link)}
+    used |= {(link.parent, link.parent_column) for table in others if (link := table.link)}
+    files: dict[str, Any] = {}
+    lists: dict[str, str] = {}
+    comments, paths_used = list(open_points), set[str]()
+    for table in tables:
+        if table is not main and table.link is None:
+            comments.append(f"not joined: {table.path}: no column has the values of another table")
+            continue
+        found = {path: column for path, column in _paths_of(table, preset).items() if path not in paths_used}
+        paths_used |= found.keys()
+        used |= {(table.name, column) for column in found.values()}
+        if table.link is None:
+            for path, column in found.items():
+                _put(account, ACCOUNT, path.split("."), column)
+            continue
+        link = table.link
+        comments.append(link.sentence)
+        is_key = not link.parent and link.parent_column == account.get("external_account_number")
+        files[table.name] = {"path": table.path} | ({"key": link.column} if is_key else {})
+        files[table.name] |= {} if link.is_parent_unique else {"repeated": "allow"}
+        on = {} if is_key else {link.column: link.parent_column}
+        lists[table.name] = _put_table(account, found, table.name, on, lists.get(link.parent, ""))
+    mapping |= ({"files": files} if files else {}) | {"ignore": [], "account": account}
+    if isinstance(number := account.get("external_account_number"), str):
         mapping = {"key": number, **mapping}
     text = yaml.safe_dump(mapping, sort_keys=False, allow_unicode=True, width=120)
-    sentences = [*open_points, *(f"not used yet: {column}" for column in unmapped)]
-    sentences += [f"not filled: {gap.name}: {gap.sentence}" for gap in gaps(Plan(account=account))]
-    comments = [f"# {visible(sentence)}".replace("\n", "\\n") for sentence in sentences]
-    return "\n".join(["# From columns to accounts. `importbook map check` shows the open points.", *comments, text])
+    unused = [(table.name, column) for table in tables for column in table.columns if (table.name, column) not in used]
+    comments += [f"not used yet: {named(*column)}" for column in unused]
+    comments += [f"not filled: {gap.name}: {gap.sentence}" for gap in gaps(Plan(account=account))]
+    lines = [f"# {visible(sentence)}".replace("\n", "\\n") for sentence in comments]
+    return "\n".join(["# From columns to accounts. `importbook map check` shows the open points.", *lines, text])
 
 
-def _put(account: dict[str, Any], fields: Mapping[str, Field], steps: list[str], column: str) -> None:
+def _paths_of(table: Proposed, preset: str) -> dict[str, str]:
+    """Return the columns of a table by the paths that their names stand for.
+
+    An address beside fields of a supply address is that of the supply.
+    """
+    key = table.link.column if table.link else ""
+    found: dict[str, str] = {}
+    for column in table.columns:
+        if column != key and (path := path_for(column, preset)):
+            found.setdefault(path, column)
+    if table.link and any(path.startswith("supply_addresses.") for path in found):
+        found = {path.replace("billing_", "supply_addresses.supply_"): column for path, column in found.items()}
+    return found
+
+
+def _put_table(account: dict[str, Any], by_path: dict[str, str], table: str, on: dict[str, str], parent: str) -> str:
+    """Add the fields of a further table, and return the path of the list whose items are its rows."""
+    homes = sorted({path.rpartition(".")[0] for path in by_path}, key=len)
+    home = next((path for path in homes if path and (path.startswith(parent) or not parent) and path != parent), "")
+    below: dict[str, Any] = {}
+    for path, column in by_path.items():
+        if home and path.startswith(f"{home}."):
+            _put(below, _fields_of(home), path.removeprefix(f"{home}.").split("."), column)
+        else:
+            _put(account, ACCOUNT, path.split("."), {**_joining(table, on), "column": column})
+    if below:
+        _put(account, ACCOUNT, home.split("."), [{**_joining(table, on), **below}])
+    return home or parent
+
+
+def _joining(table: str, on: Mapping[str, str]) -> dict[str, Any]:
+    return {"from": table} | ({"on": dict(on)} if on else {})
+
+
+def _fields_of(path: str) -> Mapping[str, Field]:
+    fields: Mapping[str, Field] = ACCOUNT
+    for name in path.split("."):
+        fields = fields[name].fields
+    return fields
+
+
+def _put(account: dict[str, Any], fields: Mapping[str, Field], steps: list[str], content: Any) -> None:
     name, inner_steps = steps[0], steps[1:]
     if not inner_steps:
-        account[name] = column
+        account[name] = [*account.get(name, []), *content] if isinstance(content, list) else content
         return
     field = fields[name]
     inner = account.setdefault(name, [{}] if field.kind == "list" else {})
-    _put(inner[0] if field.kind == "list" else inner, field.fields, inner_steps, column)
+    _put(inner[-1] if field.kind == "list" else inner, field.fields, inner_steps, content)
 
 
 def _texts(rows: list[Row]) -> Iterator[str]:

@@ -7,11 +7,13 @@ import msgspec
 
 from importledger_client.commands import OK, SOMETHING_WRONG, common
 from importledger_client.display import counted
+from importledger_client.linking import links_of
 from importledger_client.mapped_source import MappedSource
 from importledger_client.mapping import read_mapping
-from importledger_client.proposing import gaps, propose
+from importledger_client.proposing import PRESETS, Proposed, gaps, propose
 from importledger_client.tables.delimited import Delimited
-from importledger_client.tables.reading import is_json, sample_of
+from importledger_client.tables.reading import Table, is_json, sample_of
+from importledger_client.tables.table import TableSource
 from importledger_client.value_list import read_list, write_list
 
 FIRST = 2
@@ -25,19 +27,34 @@ def map_() -> None:
     """Propose and check a mapping from columns to accounts."""
 
 
-@map_.command(epilog="Example: importbook map init kunden.csv > m.yaml")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
-def init(file: str) -> int:
+@map_.command(epilog="Example: importbook map init kunden.csv --preset sap-is-u > m.yaml")
+@click.argument("files", nargs=-1, required=True, metavar="FILE…", type=click.Path(exists=True, dir_okay=False))
+@click.option("--preset", type=click.Choice(PRESETS), default="generic", help="Names of columns. [default: generic]")
+def init(files: tuple[str, ...], preset: str) -> int:
     """Write a proposed mapping to standard output.
 
-    It is made from the names of the columns, in German or English.
+    It is made from the names of the columns, in German, English or those of a preset. The first file has the accounts;
+    the others are further tables, joined by the columns whose values are equal.
     """
-    if is_json(file):
-        raise common.Stop(f"{file} is no table: CSV, XLSX and Parquet need a mapping, NDJSON needs none.")
-    table, rows = sample_of(file, SAMPLE)
-    part = table.parts[0]
-    source = {"delimiter": part.delimiter, "encoding": part.encoding} if isinstance(part, Delimited) else {}
-    click.echo(propose(table.columns, rows, source, [sentence for _, sentence in table.doubts]), nl=False)
+    for file in files:
+        if is_json(file):
+            raise common.Stop(f"{file} is no table: CSV, XLSX and Parquet need a mapping, NDJSON needs none.")
+    doubts, tables = list[str](), dict[str, Proposed]()
+    for file in files:
+        table, rows = sample_of(file, SAMPLE)
+        part = table.parts[0]
+        source = {"delimiter": part.delimiter, "encoding": part.encoding} if isinstance(part, Delimited) else {}
+        name = Path(file).name.partition(".")[0] if tables else ""
+        if name in tables:
+            raise common.Stop(f"{file}: the name {name} must belong to one file.")
+        tables[name] = Proposed(name, file, table.columns, rows, source)
+        doubts += [sentence for _, sentence in table.doubts]
+    links = links_of({name: Table([table.path], TableSource()) for name, table in tables.items()}) if files[1:] else []
+    for link in links:
+        tables[link.table].link = link
+    linked = [tables[link.table] for link in links]
+    rest = [table for name, table in tables.items() if name and table.link is None]
+    click.echo(propose([tables[""], *linked, *rest], preset, doubts), nl=False)
     return OK
 
 
