@@ -86,9 +86,11 @@ class ListedRow(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     modified_at: datetime
     error_code: str | None
-    """Code of the problem that the filter names, if it names one, otherwise of the last failure."""
+    """Code of the problem that the filter names, if it names one, otherwise of a problem of the last failure."""
     error_path: str = ""
-    """Path of the problem that the filter names, with [] for any item of an array."""
+    """Path of the problem, with [] for any item of an array."""
+    problems: int = 1
+    """Number of different problems of the last failure that fit the filter."""
     attempt: int | None
     sort_key: int
     """Sort key of the list. The next page begins after the last one."""
@@ -169,10 +171,11 @@ SELECT max(low) FROM halving WHERE low >= high
 
 
 _SELECT_PROBLEMS: LiteralString = """
-SELECT supplier, external_account_number, min(path)
+SELECT DISTINCT ON (stream) stream, code, path, count(*) OVER (PARTITION BY stream) AS problems
 FROM import_failure
-WHERE stream = ANY(%(streams)s) AND code = %(code)s AND (%(path)s = '' OR path = %(path)s)
-GROUP BY 1, 2
+WHERE stream = ANY(%(streams)s) AND (%(path)s = '' OR path = %(path)s)
+  AND (code = %(code)s OR (%(code)s = '' AND fixed_at IS NULL))
+ORDER BY stream, code, path
 """
 
 
@@ -181,24 +184,23 @@ async def list_imports(
 ) -> ListPage:
     """Read a page of matching imports, newest first; with a text, the best matches first.
 
-    If the filter names a problem, the rows have its code and path. `after` is `next_after` of the page before. Raises
-    ValueError for any other text.
+    Failed rows have the code and path of a problem: of the one that the filter names, else of the first. `after` is
+    `next_after` of the page before. Raises ValueError for any other text.
     """
     page = await _page(connection, list_filter, after, limit)
-    if not (list_filter.code and list_filter.is_problem and page.imports):
+    is_wanted = bool(list_filter.code)
+    streams = {
+        stream_of(row.supplier, row.external_account_number): number
+        for number, row in enumerate(page.imports)
+        if is_wanted or row.error_code
+    }
+    if not streams or (is_wanted and not list_filter.is_problem):
         return page
-    streams = [stream_of(row.supplier, row.external_account_number) for row in page.imports]
-    parameters = {"streams": streams, "code": list_filter.code, "path": list_filter.path}
-    found = await fetch_rows(connection, _SELECT_PROBLEMS, **parameters)
-    paths = {(supplier, external): path for supplier, external, path in found}
-    rows = [
-        msgspec.structs.replace(
-            row, error_code=list_filter.code, error_path=paths[row.supplier, row.external_account_number]
-        )
-        if (row.supplier, row.external_account_number) in paths
-        else row
-        for row in page.imports
-    ]
+    parameters = {"streams": [*streams], "code": list_filter.code, "path": list_filter.path}
+    rows = list(page.imports)
+    for stream, code, path, problems in await fetch_rows(connection, _SELECT_PROBLEMS, **parameters):
+        named = {"error_code": code, "error_path": path, "problems": problems}
+        rows[streams[stream]] = msgspec.structs.replace(rows[streams[stream]], **named)
     return ListPage(rows, page.next_after)
 
 
@@ -314,6 +316,42 @@ _SELECT_BY_NAME: LiteralString = f"""
 SELECT {_COLUMNS}, s.created_position AS sort_key
 FROM unnest(%(names)s::text[], %(externals)s::text[]) AS named (supplier, external_account_number)
 JOIN import_status AS s USING (supplier, external_account_number)"""  # noqa: S608 - constants
+
+
+class RowDetails(msgspec.Struct, frozen=True, kw_only=True):
+    """Person and postcode of an import as search terms, and its newest run; "" for none.
+
+    Names and postcodes are personal data: pages mask them. All come from views that can lag behind the log.
+    """
+
+    stream: str
+    names: str
+    postcode: str
+    run: str
+
+
+_SELECT_DETAILS = """
+SELECT t.stream, coalesce(split_part(a.names, '|', 1), '') AS names,
+       coalesce((SELECT min(term) FROM unnest(a.terms) AS term WHERE term ~ '^[0-9]{5}$'), '') AS postcode,
+       coalesce(r.run, '') AS run
+FROM unnest(%(streams)s::text[], %(suppliers)s::text[], %(externals)s::text[]) AS t (stream, supplier, external)
+LEFT JOIN account_search AS a USING (stream)
+LEFT JOIN LATERAL (
+    SELECT run
+    FROM import_run_account
+    WHERE supplier = t.supplier AND external_account_number = t.external
+    ORDER BY position DESC
+    LIMIT 1
+) AS r ON true
+"""
+
+
+async def row_details(connection: AsyncConnection[Any], rows: Sequence[ListedRow]) -> dict[str, RowDetails]:
+    """Read the details of listed imports, by stream."""
+    suppliers, externals = [row.supplier for row in rows], [row.external_account_number for row in rows]
+    parameters = {"streams": [*map(stream_of, suppliers, externals)], "suppliers": suppliers, "externals": externals}
+    details = await fetch_structs(connection, RowDetails, _SELECT_DETAILS, **parameters)
+    return {detail.stream: detail for detail in details}
 
 
 async def imports_by_name(connection: AsyncConnection[Any], names: Sequence[tuple[str, str]]) -> list[ListedRow]:

@@ -13,8 +13,8 @@ from projections.views.throughput import RATE_MINUTES, late_counts
 
 ORDER = ["ongoing", "paused", "complete"]
 """Statuses of suppliers in the order of the list."""
-SupplierSortKey = tuple[int, str]
-"""Sort key of suppliers: rank of their status, and code."""
+SupplierSortKey = tuple[int, int, str]
+"""Sort key of suppliers: imports that need attention, rank of their status, and code."""
 FAILED = ("ERRORED", "DRY_RUN_ERRORED")
 
 
@@ -24,6 +24,8 @@ class SupplierStanding(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     status: str
     reason: str
+    attention: int = 0
+    """Imports that wait for somebody: failed ones, and those that wait because the supplier is paused."""
     by_status: dict[str, int]
     per_minute: float
     """Imports ended per minute, in the last whole minutes."""
@@ -34,7 +36,7 @@ class SupplierStanding(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sort_key(self) -> SupplierSortKey:
         """Sort key of this supplier. The next page begins after the last one."""
-        return (ORDER.index(self.status) + 1 if self.status in ORDER else 9), self.code
+        return self.attention, (ORDER.index(self.status) + 1 if self.status in ORDER else 9), self.code
 
     @property
     def total(self) -> int:
@@ -75,13 +77,17 @@ WHERE %(reach)s::text[] IS NULL OR code = ANY(%(reach)s)
 ORDER BY code
 """
 _SELECT_PAGE = """
-SELECT code, status, reason
+SELECT code, status, reason, attention
 FROM (
-    SELECT code, status, reason, coalesce(array_position(%(order)s::text[], status), 9) AS rank FROM import_supplier
-    WHERE %(reach)s::text[] IS NULL OR code = ANY(%(reach)s)
+    SELECT s.code, s.status, s.reason, coalesce(array_position(%(order)s::text[], s.status), 9) AS rank,
+           coalesce(sum(p.number) FILTER (
+               WHERE p.status = 'ERRORED' OR (s.status = 'paused' AND p.status = 'PENDING')), 0)::bigint AS attention
+    FROM import_supplier AS s LEFT JOIN import_progress AS p ON p.supplier = s.code
+    WHERE %(reach)s::text[] IS NULL OR s.code = ANY(%(reach)s)
+    GROUP BY s.code, s.status, s.reason
 ) AS ranked
-WHERE %(rank)s::bigint IS NULL OR (rank, code) > (%(rank)s::bigint, %(code)s)
-ORDER BY rank, code
+WHERE %(attention)s::bigint IS NULL OR (-attention, rank, code) > (-%(attention)s::bigint, %(rank)s, %(code)s)
+ORDER BY attention DESC, rank, code
 LIMIT %(limit)s
 """
 _SELECT_COUNTS = "SELECT supplier, status, number FROM import_progress WHERE supplier = ANY(%s) AND number > 0"
@@ -102,6 +108,14 @@ async def supplier_codes(connection: AsyncConnection[Any], reach: Sequence[str] 
     return [code for (code,) in rows]
 
 
+async def counts_by_status(connection: AsyncConnection[Any], codes: Sequence[str]) -> dict[str, dict[str, int]]:
+    """Read the numbers of imports by supplier and status."""
+    counts: dict[str, dict[str, int]] = {}
+    for code, status, number in await fetch_rows(connection, _SELECT_COUNTS, list(codes)):
+        counts.setdefault(code, {})[status] = number
+    return counts
+
+
 async def supplier_standings(
     connection: AsyncConnection[Any],
     reach: Sequence[str] | None,
@@ -110,27 +124,30 @@ async def supplier_standings(
     after: SupplierSortKey | None = None,
     limit: int | None = None,
 ) -> list[SupplierStanding]:
-    """Read all suppliers, or those in `reach`: ongoing ones first, then by code; at most `limit`, after a sort key."""
-    rank, code = after or (None, "")
-    parameters = {"reach": None if reach is None else list(reach), "order": ORDER, "rank": rank, "code": code}
+    """Read all suppliers, or those in `reach`, at most `limit`, after a sort key.
+
+    Those with most imports that need attention come first, then ongoing ones.
+    """
+    attention, rank, code = after or (None, 0, "")
+    parameters = {"attention": attention, "rank": rank, "code": code, "order": ORDER}
+    parameters |= {"reach": None if reach is None else list(reach)}
     suppliers = await fetch_rows(connection, _SELECT_PAGE, **(parameters | {"limit": limit}))
-    codes = [code for code, _, _ in suppliers]
+    codes = [code for code, *_ in suppliers]
     late = await late_counts(connection, codes, at)
-    counts: dict[str, dict[str, int]] = {}
-    for code, status, number in await fetch_rows(connection, _SELECT_COUNTS, codes):
-        counts.setdefault(code, {})[status] = number
+    counts = await counts_by_status(connection, codes)
     oldest: dict[str, datetime | None] = dict(await fetch_rows(connection, _SELECT_OLDEST, codes))
     return [
         SupplierStanding(
             code=code,
             status=status,
             reason=reason,
+            attention=attention,
             by_status=counts.get(code, {}),
             per_minute=_a_minute(late.get(code, {}), "processed", "failed"),
             received_per_minute=_a_minute(late.get(code, {}), "received"),
             oldest_waiting_at=oldest.get(code),
         )
-        for code, status, reason in suppliers
+        for code, status, reason, attention in suppliers
     ]
 
 

@@ -10,7 +10,7 @@ from psycopg.rows import tuple_row
 
 from eventstore.events import SUPPLIER_PREFIXES
 from eventstore.log.columns import log_head
-from eventstore.log.rows import fetch_struct, fetch_structs
+from eventstore.log.rows import fetch_rows, fetch_struct, fetch_structs
 from projections.versions.projection import Projection
 from projections.versions.versions import ProjectionVersion, versions
 
@@ -107,6 +107,24 @@ WHERE p.name = %(name)s AND v.state = 'live' AND p.position > %(after)s
 ORDER BY p.position
 LIMIT %(limit)s
 """
+
+
+_COUNT_PARKED = """
+SELECT p.name, count(*) AS number
+FROM parked_streams AS p
+JOIN projection_versions AS v USING (name, version)
+WHERE v.state = 'live'
+  AND (%(suppliers)s::text[] IS NULL
+       OR (split_part(p.stream, '/', 1) = ANY(%(kinds)s) AND split_part(p.stream, '/', 2) = ANY(%(suppliers)s)))
+GROUP BY p.name
+ORDER BY p.name
+"""
+
+
+async def parked_counts(connection: AsyncConnection[Any], suppliers: Collection[str] | None) -> list[tuple[str, int]]:
+    """Return the live versions with parked streams, and the number of these: of all, or of these suppliers."""
+    parameters = {"kinds": [*SUPPLIER_PREFIXES], "suppliers": None if suppliers is None else [*suppliers]}
+    return await fetch_rows(connection, _COUNT_PARKED, **parameters)
 
 
 async def parked_in(

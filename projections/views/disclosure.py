@@ -1,14 +1,14 @@
 """Disclosures of accounts' personal data to users. Table `disclosure`; written in the append's transaction."""
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, LiteralString
 
 import msgspec
 from psycopg import AsyncConnection
 
 from eventstore.aggregates.disclosure import DISCLOSURE, PersonalDataShown
-from eventstore.log.rows import fetch_structs
+from eventstore.log.rows import fetch_rows, fetch_structs
 from eventstore.operations.rights import Rights
 from projections.versions.view import View
 
@@ -47,12 +47,23 @@ DISCLOSURE_VIEW = View(
     rights=Rights(api="SIU", worker="", relay=""),
 )
 
-_SELECT_NEWEST = """
-SELECT supplier, external_account_number, number, user_id, what, reason, shown_at, position
+_MATCHES: LiteralString = """
 FROM disclosure
-WHERE (%(before)s = 0 OR position < %(before)s) AND (%(suppliers)s::text[] IS NULL OR supplier = ANY(%(suppliers)s))
+WHERE (%(suppliers)s::text[] IS NULL OR supplier = ANY(%(suppliers)s))
+  AND (%(user)s = '' OR user_id = %(user)s)
+  AND (%(external)s = '' OR external_account_number = %(external)s)
+  AND (%(begins_at)s::timestamptz IS NULL OR (shown_at >= %(begins_at)s AND shown_at < %(ends_at)s))"""
+_SELECT_NEWEST: LiteralString = f"""
+SELECT supplier, external_account_number, number, user_id, what, reason, shown_at, position {_MATCHES}
+  AND (%(before)s = 0 OR position < %(before)s)
 ORDER BY position DESC
 LIMIT %(limit)s
+"""
+_COUNT: LiteralString = f"SELECT count(*) {_MATCHES}"
+_SELECT_USERS = """
+SELECT DISTINCT user_id
+FROM disclosure
+WHERE %(suppliers)s::text[] IS NULL OR supplier = ANY(%(suppliers)s)
 """
 _SELECT_SHOWN = """
 SELECT FROM disclosure
@@ -61,12 +72,34 @@ LIMIT 1
 """
 
 
+class DisclosureFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Filter of disclosures. `suppliers` is None for all; "" and None do not filter."""
+
+    suppliers: list[str] | None
+    user: str = ""
+    external: str = ""
+    begins_at: datetime | None = None
+    ends_at: datetime | None = None
+
+
 async def newest_disclosures(
-    connection: AsyncConnection[Any], suppliers: Collection[str] | None, before: int, limit: int
+    connection: AsyncConnection[Any], criteria: DisclosureFilter, before: int, limit: int
 ) -> list[Disclosure]:
-    """Read disclosures of these suppliers' accounts, or of all, newest first, before a position [0: from the end]."""
-    parameters = {"suppliers": None if suppliers is None else list(suppliers), "before": before, "limit": limit}
+    """Read the matching disclosures, newest first, before a position [0: from the end]."""
+    parameters = msgspec.structs.asdict(criteria) | {"before": before, "limit": limit}
     return await fetch_structs(connection, Disclosure, _SELECT_NEWEST, **parameters)
+
+
+async def count_disclosures(connection: AsyncConnection[Any], criteria: DisclosureFilter) -> int:
+    """Return the number of matching disclosures."""
+    [(number,)] = await fetch_rows(connection, _COUNT, **msgspec.structs.asdict(criteria))
+    return int(number)
+
+
+async def users_with_disclosures(connection: AsyncConnection[Any], suppliers: Sequence[str] | None) -> list[str]:
+    """Read the ids of users who were shown accounts of these suppliers, or of all."""
+    rows = await fetch_rows(connection, _SELECT_USERS, suppliers=None if suppliers is None else list(suppliers))
+    return [user_id for (user_id,) in rows]
 
 
 async def was_shown(

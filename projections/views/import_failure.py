@@ -24,7 +24,7 @@ from eventstore.aggregates.import_process import (
     identity_of,
 )
 from eventstore.log.copy_format import copy_into
-from eventstore.log.rows import fetch_rows, rows_of
+from eventstore.log.rows import fetch_rows, fetch_structs, rows_of
 from projections.versions.following import Following, add_numbers
 from projections.versions.projection import declared_columns_of
 from projections.versions.reading import Seen
@@ -230,3 +230,134 @@ async def failure_counts(
         )
         for supplier, code, path, open_accounts, fixed, counted_days, numbers in rows
     ]
+
+
+class FailureCause(msgspec.Struct, frozen=True, kw_only=True):
+    """Numbers of accounts of several suppliers with a code at a path. `suppliers` are those with open accounts."""
+
+    code: str
+    path: str
+    open: int
+    fixed: int
+    first: date
+    last: date
+    """First and last day with a failure."""
+    days: tuple[int, ...]
+    """Failures on each of the last days, the oldest first; the last is today."""
+    suppliers: tuple[str, ...]
+
+    @property
+    def sort_key(self) -> "CauseSortKey":
+        """Sort key of this row. The next page begins after the last one."""
+        return self.open, self.fixed, self.code, self.path
+
+
+CauseSortKey = tuple[int, int, str, str]
+"""Sort key of the list: open accounts, fixed accounts, code, path."""
+
+_SELECT_CAUSES = """
+SELECT * FROM (
+    SELECT code, path,
+           coalesce(sum(number) FILTER (WHERE kind = 'open'), 0)::bigint AS open,
+           coalesce(sum(number) FILTER (WHERE kind = 'fixed'), 0)::bigint AS fixed,
+           min(kind) FILTER (WHERE kind < 'a') AS first, max(kind) FILTER (WHERE kind < 'a') AS last,
+           array_agg(kind) FILTER (WHERE kind >= %(first)s AND kind < 'a') AS days,
+           array_agg(number) FILTER (WHERE kind >= %(first)s AND kind < 'a') AS numbers,
+           array_agg(supplier ORDER BY number DESC, supplier) FILTER (WHERE kind = 'open' AND number > 0) AS suppliers
+    FROM import_failure_count
+    WHERE supplier = ANY(%(suppliers)s)
+    GROUP BY code, path
+) AS counted
+WHERE first IS NOT NULL AND (open > 0 OR fixed > 0 OR last >= %(first)s)
+  AND (%(open)s::bigint IS NULL
+       OR (-open, -fixed, code, path) > (-%(open)s::bigint, -%(fixed)s::bigint, %(after_code)s, %(after_path)s))
+ORDER BY open DESC, fixed DESC, code, path
+LIMIT %(limit)s
+"""
+
+
+async def failure_causes(
+    connection: AsyncConnection[Any],
+    suppliers: Sequence[str],
+    today: date,
+    *,
+    days: int,
+    after: CauseSortKey | None = None,
+    limit: int = PAGE,
+) -> list[FailureCause]:
+    """Read the codes and paths of failures after a sort key, those with most open accounts first.
+
+    `today` is in German market time.
+    """
+    listed = [(today - timedelta(days=back)).isoformat() for back in range(days - 1, -1, -1)]
+    names = ("open", "fixed", "after_code", "after_path")
+    parameters = {"suppliers": list(suppliers), "first": listed[0], "limit": limit}
+    parameters |= dict(zip(names, after or (None,) * len(names), strict=True))
+    causes = []
+    for code, path, open_accounts, fixed, first, last, kinds, numbers, having in await fetch_rows(
+        connection, _SELECT_CAUSES, **parameters
+    ):
+        by_day: Sums[str] = Sums()
+        for day, number in zip(kinds or (), numbers or (), strict=True):
+            by_day[day] += number
+        causes.append(
+            FailureCause(
+                code=code,
+                path=path,
+                open=open_accounts,
+                fixed=fixed,
+                first=date.fromisoformat(first),
+                last=date.fromisoformat(last),
+                days=tuple(by_day[day] for day in listed),
+                suppliers=tuple(having or ()),
+            )
+        )
+    return causes
+
+
+class FailureExample(msgspec.Struct, frozen=True, kw_only=True):
+    """An account that fails for a cause, and its newest run, "" for none."""
+
+    code: str
+    path: str
+    supplier: str
+    external_account_number: str
+    run: str
+
+
+EXAMPLES = 3
+"""Examples of each cause: the newest failures."""
+_SELECT_EXAMPLES = f"""
+SELECT c.code, c.path, c.supplier, f.external_account_number, coalesce(r.run, '') AS run
+FROM unnest(%(codes)s::text[], %(paths)s::text[], %(suppliers)s::text[]) AS c (code, path, supplier)
+CROSS JOIN LATERAL (
+    SELECT external_account_number, position
+    FROM import_failure
+    WHERE supplier = c.supplier AND code = c.code AND path = c.path AND fixed_at IS NULL
+    ORDER BY position DESC
+    LIMIT {EXAMPLES}
+) AS f
+LEFT JOIN LATERAL (
+    SELECT run
+    FROM import_run_account
+    WHERE supplier = c.supplier AND external_account_number = f.external_account_number
+    ORDER BY position DESC
+    LIMIT 1
+) AS r ON true
+ORDER BY f.position DESC
+"""  # noqa: S608 - constants
+
+
+async def failure_examples(
+    connection: AsyncConnection[Any], causes: Sequence[FailureCause]
+) -> dict[tuple[str, str], list[FailureExample]]:
+    """Read the newest accounts that fail for each cause, by code and path."""
+    wanted = [(cause.code, cause.path, code) for cause in causes for code in cause.suppliers[:EXAMPLES]]
+    columns = [list(column) for column in zip(*wanted, strict=True)] or [[], [], []]
+    parameters = dict(zip(("codes", "paths", "suppliers"), columns, strict=True))
+    examples: dict[tuple[str, str], list[FailureExample]] = {}
+    for example in await fetch_structs(connection, FailureExample, _SELECT_EXAMPLES, **parameters):
+        listed = examples.setdefault((example.code, example.path), [])
+        if len(listed) < EXAMPLES:
+            listed.append(example)
+    return examples

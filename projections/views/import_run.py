@@ -325,30 +325,38 @@ def not_in_run(connection: Connection[Any], supplier: str, run: str, accounts: S
 
 
 _SELECT_RUN = """
-SELECT run, mode, started_at, last_at, position, valid, refused
+SELECT supplier, run, mode, started_at, last_at, position, valid, refused
 FROM import_run
 WHERE supplier = %(supplier)s AND run = %(run)s
 """
 _SELECT_RUNS = """
-SELECT run, mode, started_at, last_at, position, valid, refused
+SELECT supplier, run, mode, started_at, last_at, position, valid, refused
 FROM import_run
 WHERE supplier = %(supplier)s AND (%(after)s = '' OR (started_at, run) > (
     SELECT started_at, run FROM import_run WHERE supplier = %(supplier)s AND run = %(after)s))
 ORDER BY started_at, run
 LIMIT %(limit)s
 """
+_SELECT_NEWEST_RUNS = """
+SELECT supplier, run, mode, started_at, last_at, position, valid, refused
+FROM import_run
+WHERE supplier = ANY(%(suppliers)s)
+  AND (%(at)s::timestamptz IS NULL OR (started_at, supplier, run) < (%(at)s, %(supplier)s, %(run)s))
+ORDER BY started_at DESC, supplier DESC, run DESC
+LIMIT %(limit)s
+"""
 _SELECT_COUNTS = """
-SELECT run, kind, name, path, number
-FROM import_run_count
-WHERE supplier = %(supplier)s AND run = ANY(%(runs)s) AND kind <> 'ended'
-ORDER BY run, kind, number DESC, name, path
+SELECT r.supplier, r.run, kind, name, path, number
+FROM unnest(%(suppliers)s::text[], %(runs)s::text[]) AS r (supplier, run)
+JOIN import_run_count AS c ON c.supplier = r.supplier AND c.run = r.run AND kind <> 'ended'
+ORDER BY r.supplier, r.run, kind, number DESC, name, path
 """
 _SELECT_ENDED = """
-SELECT r.run, e.name::bigint, e.number
-FROM unnest(%(runs)s::text[]) AS r (run), LATERAL (
+SELECT r.supplier, r.run, e.name::bigint, e.number
+FROM unnest(%(suppliers)s::text[], %(runs)s::text[]) AS r (supplier, run), LATERAL (
     SELECT name, number
     FROM import_run_count AS c
-    WHERE c.supplier = %(supplier)s AND c.run = r.run AND kind = 'ended'
+    WHERE c.supplier = r.supplier AND c.run = r.run AND kind = 'ended'
     ORDER BY name DESC
     LIMIT %(spans)s
 ) AS e
@@ -365,6 +373,11 @@ class RunState(msgspec.Struct, frozen=True):
     def key(self) -> tuple[str, str]:
         """Supplier and name."""
         return self.record.import_supplier, self.record.run
+
+    @property
+    def sort_key(self) -> "NewestRunKey":
+        """Sort key of this run among several suppliers', the newest first."""
+        return self.record.started_at, *self.key
 
     @property
     def is_waiting(self) -> bool:
@@ -390,22 +403,37 @@ async def runs_page(
     return states[:limit], states[limit - 1].record.run if len(states) > limit else ""
 
 
+NewestRunKey = tuple[datetime, str, str]
+"""Sort key of runs of several suppliers: start, supplier, name."""
+
+
+async def newest_runs(
+    connection: AsyncConnection[Any], suppliers: Sequence[str], *, before: NewestRunKey | None = None, limit: int
+) -> list[RunState]:
+    """Read the runs of these suppliers, the newest first, after a sort key."""
+    at, supplier, run = before or (None, "", "")
+    parameters = {"suppliers": list(suppliers), "at": at, "supplier": supplier, "run": run, "limit": limit}
+    return await _states(connection, _SELECT_NEWEST_RUNS, parameters)
+
+
 async def _states(connection: AsyncConnection[Any], query: LiteralString, parameters: dict[str, Any]) -> list[RunState]:
-    supplier = parameters["supplier"]
     async with connection.transaction(), connection.cursor(row_factory=tuple_row) as cursor:
         rows = await (await cursor.execute(query, parameters, prepare=True)).fetchall()
-        parameters = {"supplier": supplier, "runs": [row[0] for row in rows], "spans": RATE_OVER_S // SPAN_S + 1}
-        counts: dict[str, list[Any]] = {run: [] for run in parameters["runs"]}
-        for run, *count in await (await cursor.execute(_SELECT_COUNTS, parameters, prepare=True)).fetchall():
-            counts[run].append(count)
-        ended: dict[str, dict[int, int]] = {run: {} for run in parameters["runs"]}
-        for run, span, number in await (await cursor.execute(_SELECT_ENDED, parameters, prepare=True)).fetchall():
-            ended[run][span] = number
-    return [_state(supplier, row, counts[row[0]], ended[row[0]]) for row in rows]
+        keys: list[RunKey] = [row[:2] for row in rows]
+        suppliers, runs = [supplier for supplier, _ in keys], [run for _, run in keys]
+        parameters = {"suppliers": suppliers, "runs": runs, "spans": RATE_OVER_S // SPAN_S + 1}
+        counts: dict[RunKey, list[Any]] = {key: [] for key in keys}
+        for supplier, run, *count in await (await cursor.execute(_SELECT_COUNTS, parameters, prepare=True)).fetchall():
+            counts[supplier, run].append(count)
+        ended: dict[RunKey, dict[int, int]] = {key: {} for key in keys}
+        rates = await (await cursor.execute(_SELECT_ENDED, parameters, prepare=True)).fetchall()
+        for supplier, run, span, number in rates:
+            ended[supplier, run][span] = number
+    return [_state(row, counts[row[:2]], ended[row[:2]]) for row in rows]
 
 
-def _state(supplier: str, row: Sequence[Any], counts: Sequence[Sequence[Any]], ended: Mapping[int, int]) -> RunState:
-    run, mode, started_at, last_at, position, valid, refused = row
+def _state(row: Sequence[Any], counts: Sequence[Sequence[Any]], ended: Mapping[int, int]) -> RunState:
+    supplier, run, mode, started_at, last_at, position, valid, refused = row
     by_status = {name: number for kind, name, _, number in counts if kind == "status"}
     if valid:
         by_status["VALID"] = valid

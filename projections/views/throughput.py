@@ -145,6 +145,30 @@ async def throughput(
     return bars_of(rows, period, at)
 
 
+_SELECT_RECENT = """
+SELECT supplier, date_bin(%(bar)s, at, to_timestamp(0)) AS begins, sum(number)::bigint
+FROM throughput
+WHERE supplier = ANY(%(suppliers)s) AND span = 'minute' AND at >= %(first)s AND at < %(end)s
+  AND kind IN ('processed', 'failed')
+GROUP BY supplier, begins
+"""
+RECENT, RECENT_BAR = 12, timedelta(minutes=5)
+"""Bars of a supplier's recent activity, and their width."""
+
+
+async def recent_activity(
+    connection: AsyncConnection[Any], suppliers: Sequence[str], at: datetime
+) -> dict[str, tuple[int, ...]]:
+    """Read the numbers of imports that ended in each five minutes of the last hour, by supplier, the oldest first."""
+    last = _floor(at, int(RECENT_BAR.total_seconds()))
+    begins_at = [last - RECENT_BAR * back for back in range(RECENT - 1, -1, -1)]
+    parameters = {"suppliers": list(suppliers), "bar": RECENT_BAR, "first": begins_at[0], "end": last + RECENT_BAR}
+    numbers: dict[str, dict[datetime, int]] = {code: {} for code in suppliers}
+    for code, begins, number in await fetch_rows(connection, _SELECT_RECENT, **parameters):
+        numbers[code][_floor(begins, int(RECENT_BAR.total_seconds()))] = number
+    return {code: tuple(ended.get(begins, 0) for begins in begins_at) for code, ended in numbers.items()}
+
+
 RATE_MINUTES = 5
 """Whole minutes over which the rate of imports is computed."""
 

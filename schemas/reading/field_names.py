@@ -33,6 +33,12 @@ def named(sentence: Sentence, wire_type: type, path: Sequence[str]) -> Sentence:
     return Sentence(f"{english[0].upper()}{english[1:]} {rest}", f"{german} {german_rest}")
 
 
+def field_label(wire_type: type, path: Sequence[str]) -> Sentence | None:
+    """Return the name of the field at a path, or of the list that it is an entry of; None for an undocumented field."""
+    names = [*_field_names(_type_info(wire_type), path)]
+    return None if None in names else next((name for name in reversed(names) if name is not _ENTRY), None)
+
+
 def _field_names(node: inspect.Type, path: Sequence[str]) -> Iterator[Sentence | None]:
     """Yield the name of each field on a path, also of an entry at its end; None for an undocumented field."""
     for index, step in enumerate(path):

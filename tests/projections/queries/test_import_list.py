@@ -12,7 +12,7 @@ from eventstore.aggregates.import_process import CompleteImport, FailImport, Ret
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
 from projections.queries import import_list
-from projections.queries.import_list import ListFilter, list_imports
+from projections.queries.import_list import ListFilter, RowDetails, list_imports, row_details
 from tests.support.following import follow
 from tests.support.make import NOON, an_account, encoded, start
 from tests.support.rows import asked
@@ -141,3 +141,21 @@ def test_no_page_begins_where_none_has_ended(database: PostgresUrls) -> None:
     for nonsense in ("x", "-1", "1" * 19, "٣", "5~\0"):
         with pytest.raises(ValueError, match="not the start of a page"):
             asked(database.service, list_imports, ListFilter(suppliers=("S",)), after=nonsense)
+
+
+def test_failed_rows_have_a_problem_of_their_failure_and_all_rows_have_details(
+    listing: Listing, database: PostgresUrls
+) -> None:
+    page = asked(database.service, list_imports, ListFilter(suppliers=("S", "T")))
+    problems = {row.external_account_number: (row.error_code, row.error_path, row.problems) for row in page.imports}
+    assert problems["08"] == ("invalid_iban", PLACE, 1)
+    assert problems["11"] == ("given_up", "", 1)
+    assert problems["10"] == (None, "", 1)
+    narrowed = asked(database.service, list_imports, ListFilter(suppliers=("S", "T"), code=FAILED))
+    assert {row.error_code for row in narrowed.imports} == {FAILED}
+    details = asked(database.service, row_details, page.imports)
+    assert details[stream_of("S", "02")] == RowDetails(
+        stream=stream_of("S", "02"), names="lukas muller", postcode="60311", run="r1"
+    )
+    assert details[stream_of("T", "11")].run == ""
+    assert asked(database.service, row_details, []) == {}

@@ -11,9 +11,16 @@ from eventstore.aggregates.import_process import CompleteImport, FailImport, str
 from eventstore.aggregates.supplier import ChangeSupplierStatus, CreateSupplier
 from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.log.ledger import Ledger
-from projections.queries.supplier_overview import SupplierStanding, supplier_codes, supplier_standings
+from projections.queries.supplier_overview import (
+    SupplierStanding,
+    counts_by_status,
+    supplier_codes,
+    supplier_standings,
+)
+from projections.views.throughput import recent_activity
 from tests.support.following import follow
 from tests.support.make import NOON, stage, start
+from tests.support.rows import asked
 from tests.support.times import set_log_time
 
 
@@ -67,3 +74,35 @@ def test_suppliers_stand_as_the_log_says(ledger: Ledger, database: PostgresUrls)
     assert (other.status, other.reason, other.total, other.oldest_waiting_at) == ("paused", "wait", 0, None)
     within: Any = asyncio.run(asked(["T"]))
     assert (within[0], [one.code for one in within[1]]) == (["T"], ["T"])
+
+
+def test_suppliers_that_need_attention_come_first_in_pages(ledger: Ledger, database: PostgresUrls) -> None:
+    """A failed import counts, and one that waits because its supplier is paused."""
+    for code in ("A", "B", "C", "D"):
+        ledger.execute(supplier_stream(code), CreateSupplier(), at=NOON, by="t")
+    ledger.execute(supplier_stream("A"), ChangeSupplierStatus(status="complete", reason=""), at=NOON, by="t")
+    for number in range(3):
+        ledger.execute(stream_of("C", f"{number}"), stage(), at=NOON, by="t")
+    ledger.execute(supplier_stream("C"), ChangeSupplierStatus(status="paused", reason=""), at=NOON, by="t")
+    for number in range(2):
+        ledger.execute(stream_of("D", f"{number}"), stage(), at=NOON, by="t")
+        ledger.execute(stream_of("D", f"{number}"), start(), at=NOON, by="t")
+        failed = FailImport(start=2, code="given_up", detail="No.")
+        ledger.execute(stream_of("D", f"{number}"), failed, at=NOON, by="t")
+    follow(ledger)
+    whole = asked(database.service, supplier_standings, None, NOON)
+    assert [(one.code, one.attention) for one in whole] == [("C", 3), ("D", 2), ("B", 0), ("A", 0)]
+    for place, one in enumerate(whole):
+        later = asked(database.service, supplier_standings, None, NOON, after=one.sort_key)
+        assert [other.code for other in later] == [other.code for other in whole[place + 1 :]]
+    counts = asked(database.service, counts_by_status, ["C", "D"])
+    assert counts == {"C": {"PENDING": 3}, "D": {"ERRORED": 2}}
+
+
+def test_recent_activity_has_a_number_for_each_five_minutes(ledger: Ledger, database: PostgresUrls) -> None:
+    set_log_time(database, NOON)
+    for command in (stage(), start(), CompleteImport(start=2, account_number="A-1")):
+        ledger.execute(stream_of("S", "1"), command, at=NOON, by="t")
+    follow(ledger)
+    recent = asked(database.service, recent_activity, ["S", "T"], NOON + timedelta(minutes=7))
+    assert recent == {"S": (0,) * 10 + (1, 0), "T": (0,) * 12}

@@ -17,7 +17,14 @@ from eventstore.aggregates.import_process import (
 from eventstore.log.columns import log_head
 from eventstore.log.ledger import Ledger
 from projections.versions.reading import read_ordered
-from projections.views.import_failure import IMPORT_FAILURE, FailureCount, failure_counts
+from projections.views.import_failure import (
+    IMPORT_FAILURE,
+    FailureCause,
+    FailureCount,
+    failure_causes,
+    failure_counts,
+    failure_examples,
+)
 from tests.support.databases import Admin
 from tests.support.following import follow
 from tests.support.make import NOON, stage, start
@@ -89,3 +96,37 @@ def test_batches_of_any_size_lead_to_the_same_rows(
             for schema in ("one", "other")
         ]
         assert rows[0] == rows[1] != []
+
+
+def test_causes_are_numbers_of_all_suppliers_with_days_and_newest_examples(
+    ledger: Ledger, database: PostgresUrls
+) -> None:
+    set_log_time(database, NOON)
+    for number in range(5):
+        fail(ledger, "S", f"{number}", IBAN, run="r" if number == 4 else "")
+    set_log_time(database, NOON + timedelta(days=1))
+    fail(ledger, "T", "6", IBAN, NAME)
+    follow(ledger)
+    today = date(2026, 11, 2)
+    causes: list[FailureCause] = asked(database.service, failure_causes, ["S", "T"], today, days=3)
+    iban, name = ("invalid_iban", "payment_instructions[].iban"), ("blank", "customers[].family_name")
+    assert [(cause.code, cause.path, cause.open, cause.days, cause.suppliers) for cause in causes] == [
+        (*iban, 6, (0, 5, 1), ("S", "T")),
+        (*name, 1, (0, 0, 1), ("T",)),
+    ]
+    assert [(cause.first.day, cause.last.day) for cause in causes] == [(1, 2), (2, 2)]
+    examples = asked(database.service, failure_examples, causes)
+    assert [(one.supplier, one.external_account_number, one.run) for one in examples[iban]] == [
+        ("T", "6", ""),
+        ("S", "4", "r"),
+        ("S", "3", ""),
+    ]
+    [other] = asked(database.service, failure_causes, ["S", "T"], today, days=3, after=causes[0].sort_key)
+    assert (other.code, other.path) == name
+    assert asked(database.service, failure_causes, [], today, days=3) == []
+    assert asked(database.service, failure_examples, []) == {}
+
+
+def fail(ledger: Ledger, supplier: str, external: str, *problems: str, run: str = "") -> None:
+    for command in (stage(run=run), start(), failed(*problems)):
+        ledger.execute(stream_of(supplier, external), command, at=NOON, by="t")

@@ -17,9 +17,10 @@ from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from projections import FOLLOWING
-from projections.views.import_run import IMPORT_RUN, run_state, runs_page
+from projections.views.import_run import IMPORT_RUN, newest_runs, run_state, runs_page
 from tests.support.following import follow
 from tests.support.make import an_account
+from tests.support.make import stage as stage_run
 from tests.support.problems import INVALID, MISSING, failed
 from tests.support.rows import asked
 from tests.support.staging import SUPPLIER, stage
@@ -103,3 +104,14 @@ def test_new_names_of_runs_are_admitted_up_to_a_limit_by_the_role_of_the_api(
     assert asyncio.run(names.admitted(wanted)) == {*wanted} - {(SUPPLIER, "c")}
     assert asyncio.run(names.admitted([("OTHER", "c")])) == {("OTHER", "c")}
     api.close()
+
+
+def test_runs_of_several_suppliers_are_listed_newest_first(ledger: Ledger, database: PostgresUrls) -> None:
+    for supplier, run in (("S", "a"), ("T", "a"), ("S", "b")):
+        ledger.execute(import_stream(supplier, f"{supplier}{run}"), stage_run(run=run), at=now(), by="t")
+    follow(ledger)
+    whole = asked(database.service, newest_runs, ["S", "T"], limit=9)
+    assert [state.key for state in whole] == [("S", "b"), ("T", "a"), ("S", "a")]
+    assert [state.record.by_status for state in whole] == [{"PENDING": 1}] * 3
+    assert asked(database.service, newest_runs, ["S", "T"], before=whole[0].sort_key, limit=1) == whole[1:2]
+    assert [state.key for state in asked(database.service, newest_runs, ["T"], limit=9)] == [("T", "a")]
