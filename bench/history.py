@@ -45,12 +45,12 @@ def append_all(database_url: str, supplier: str, numbers: range, *, run: str = "
     return position
 
 
-def append_in_parallel(database_url: str, supplier: str, numbers: range, *, jobs: int) -> None:
+def append_in_parallel(database_url: str, supplier: str, numbers: range, *, jobs: int, run: str = "") -> None:
     """Append the accounts in `jobs` processes, about in the order of their numbers."""
     step = BATCH * BATCHES_AT_ONCE
     parts = [numbers[first : first + step] for first in range(0, len(numbers), step)]
     with processes(jobs) as pool:
-        for _ in pool.map(partial(append_all, database_url, supplier), parts):
+        for _ in pool.map(partial(append_all, database_url, supplier, run=run), parts):
             pass
 
 

@@ -1,0 +1,143 @@
+"""Time every page of the console with many imports: no page may take longer than BAR_MS.
+
+    python -m bench.console --imports 1000000
+
+The log of seven suppliers is written directly, and the views are built from it. A page is requested as by an operator
+who sees all suppliers, in this process: from the request to the last byte. Exit code 1 if a page takes longer.
+"""
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+
+from bench.history import NAMED, append_in_parallel
+from bench.scale import SizedService
+from bench.service import OTHER, SUPPLIER, Bench
+from cli.operator import caused_by
+from console.presentation.listing import import_address
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates import supplier
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
+from projections import INLINE, PROJECTIONS
+from tests.support.console import COOKIE, Browser, console_app, new_session, new_user, send, visitor
+
+BAR_MS = 100.0
+SUPPLIERS = (SUPPLIER, OTHER, *(f"BENCH{number}" for number in range(3, 8)))
+RUN = "bench"
+FAILED = 100
+"""Number of an import that has failed."""
+REQUESTS = 9
+
+
+class Timed(msgspec.Struct, frozen=True):
+    """Median time of a page [milliseconds], and its size."""
+
+    path: str
+    took_ms: float
+    size: int
+
+    @property
+    def is_met(self) -> bool:
+        return self.took_ms <= BAR_MS
+
+
+def pages(user_id: str, key_id: str) -> list[str]:
+    """Return the addresses of the pages that are timed, of each kind at least one."""
+    account = import_address(SUPPLIER, NAMED % FAILED)
+    return [
+        *("/console/", "/console/?period=week", "/console/imports/", "/console/imports/?status=ERRORED"),
+        *(f"/console/imports/?supplier={SUPPLIER}&run={RUN}", "/console/imports/?code=reference_not_unique&fixed=no"),
+        *(f"/console/imports/?day={now():%Y-%m-%d}", "/console/imports/decide/?verb=retry&scope=all"),
+        *(account, f"{account}?tab=received", f"{account}?tab=platform", f"{account}?tab=attached"),
+        *(f"{account}?tab=proof", f"{account}proof.zip", "/console/runs/", f"/console/runs/{SUPPLIER}/{RUN}/"),
+        *("/console/errors/", "/console/errors/reference_not_unique/", "/console/projections/"),
+        *("/console/projections/import_status/", "/console/proof/", "/console/proof/checkpoint.note"),
+        *("/console/personal-data/", "/console/suppliers/", f"/console/suppliers/{SUPPLIER}/", "/console/users/"),
+        *(f"/console/suppliers/{SUPPLIER}/decide/?verb=release&run={RUN}", f"/console/users/{user_id}/"),
+        *("/console/keys/", f"/console/keys/{key_id}/", "/console/system/", "/console/tasks/", "/console/password/"),
+        "/console/shortcuts/",
+    ]
+
+
+UNTIMED = ("/imports/export/", "/sign-in/", "/sign-in/{token}/", "/openid/", "/openid/answer/")
+"""Pages that are as long as the list that they export, or of visitors who have not signed in."""
+
+
+def fill(service: SizedService, imports: int, jobs: int, screen: Console) -> None:
+    """Write the log of all suppliers, and build the views from it."""
+    began = time.monotonic()
+    connections = service.bench.connections
+    with closing(Ledger(connections.admin_url, views=INLINE)) as ledger:
+        for code in SUPPLIERS:
+            ledger.execute(supplier.stream_of(code), supplier.CreateSupplier(), at=now(), by=caused_by())
+    for number, code in enumerate(SUPPLIERS):
+        part = range(1 + number * imports // len(SUPPLIERS), 1 + (number + 1) * imports // len(SUPPLIERS))
+        append_in_parallel(connections.database_url, code, part, jobs=jobs, run=RUN)
+    for projection in PROJECTIONS:
+        service.rebuild(projection, jobs)
+        screen.print(f"{time.monotonic() - began:5.0f} s: {projection.name} built")
+    service.seal()
+    service.bench.settle()
+
+
+def timed(browser: Browser, path: str) -> Timed:
+    """Request a page several times, and return its median time."""
+    times, size = [], 0
+    for _ in range(REQUESTS):
+        began = time.perf_counter()
+        answer = browser.get(path)
+        times.append((time.perf_counter() - began) * 1000)
+        size = len(answer.content)
+        if answer.status_code != 200:
+            raise RuntimeError(f"{path} answered {answer.status_code}")
+    return Timed(path, statistics.median(times), size)
+
+
+def measured(service: SizedService) -> Iterator[Timed]:
+    """Yield the time of each page, and of a search by name."""
+    connections = service.bench.connections
+    urls = PostgresUrls(service=connections.database_url, admin=connections.admin_url)
+    with closing(Ledger(connections.admin_url, views=INLINE)) as ledger:
+        user_id = new_user(ledger, role="operator")
+        cookies = {COOKIE: new_session(ledger, user_id)}
+    with console_app(urls) as app, visitor(app, cookies) as browser:
+        for path in pages(user_id, service.bench.key.split("_")[1]):
+            yield timed(browser, path)
+        found = send(browser, "/console/imports/find/", {"q": "Yılmaz"}, at="/console/shortcuts/")
+        yield msgspec.structs.replace(timed(browser, found.headers["location"]), path="a search for a name")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make bench CONSOLE=1 ACCOUNTS= ARGS=", description=__doc__)
+    parser.add_argument("--imports", type=int, default=1_000_000, help="imports in the log [default: %(default)s]")
+    parser.add_argument(
+        "--jobs", type=int, default=min(8, os.cpu_count() or 1), help="processes that fill [default: %(default)s]"
+    )
+    arguments = parser.parse_args()
+    screen = Console(soft_wrap=True)
+    with tempfile.TemporaryDirectory(prefix="importledger-bench-", ignore_cleanup_errors=True) as folder:
+        bench = Bench(Path(folder), 5.0, has_own_values=True)
+        with closing(bench):
+            service = SizedService(bench, arguments.imports)
+            fill(service, arguments.imports, arguments.jobs, screen)
+            rows = list(measured(service))
+    screen.print(
+        f"{arguments.imports:,} imports of {len(SUPPLIERS)} suppliers\n\n| page | ms | kB | |\n|---|---|---|---|"
+    )
+    for row in sorted(rows, key=lambda row: -row.took_ms):
+        screen.print(f"| {row.path} | {row.took_ms:.0f} | {row.size / 1000:.0f} | {'ok' if row.is_met else 'MISSED'} |")
+    sys.exit(0 if all(row.is_met for row in rows) else 1)
+
+
+if __name__ == "__main__":
+    main()
