@@ -108,7 +108,7 @@ class Reconciling(Endpoint):
         added = await self._added(state, call)
         if isinstance(added, JobProgress):
             return _underway(request, added)
-        return json_response(await self._record(state, added))
+        return json_response(await self.record(state, added))
 
     @operation("POST", f"{RUN_PATH}totals/cancel/", STATUS, roles=WRITERS, answers={200: JobProgress})
     async def cancel_run_totals(self, request: Request, call: Call) -> Response:
@@ -137,13 +137,13 @@ class Reconciling(Endpoint):
         added = await self._added(state, call)
         if isinstance(added, JobProgress):
             return _underway(request, added)
-        totals = await self._record(state, added)
+        totals = await self.record(state, added)
         if unequal := await run_on_body(call.body, unbalanced, manifest, totals):
             body = {"detail": _NOT_BALANCED, "code": "not_balanced", "errors": unequal}
             return localised_response(
                 request, body | ({"errors_truncated": True} if is_truncated(unequal) else {}), 409
             )
-        return await self._certified(state, manifest, totals, call.key.organisation)
+        return await self.certified(state, manifest, totals, call.key.organisation)
 
     @operation(
         "POST",
@@ -166,9 +166,10 @@ class Reconciling(Endpoint):
         await call.confirm()
         return json_response(differences)
 
-    async def _certified(
+    async def certified(
         self, state: RunState, manifest: dict[str, Any], totals: dict[str, Any], organisation: str
     ) -> Response:
+        """Return the signed certificate that manifest and totals are equal, issued to an organisation."""
         common = {name: manifest[name] for name in COMMON if name in manifest}
         statement = {
             "format": "importledger-certificate/1",
@@ -195,7 +196,7 @@ class Reconciling(Endpoint):
         """Return the totals of the run, or the job's progress if they are not ready within WAIT_S. Raises ApiError."""
         deadline = time.monotonic() + WAIT_S
         while True:
-            job = await self._job(state)
+            job = await self.job(state)
             await call.confirm()
             if job.has_ended and not job.error:
                 await read(self._pool, note_delivery, job.job)
@@ -208,7 +209,8 @@ class Reconciling(Endpoint):
                 return _progress(job, why or "")
             await asyncio.sleep(CHECK_EVERY_S)
 
-    async def _job(self, state: RunState) -> Reconciliation:
+    async def job(self, state: RunState) -> Reconciliation:
+        """Return the job that computes the totals of a run; it is started if there is none. Raises ApiError."""
         try:
             return await read(self._pool, self._requested, state)
         except TooManyReconciliations:
@@ -218,7 +220,7 @@ class Reconciling(Endpoint):
     async def _requested(connection: AsyncConnection[Any], state: RunState) -> Reconciliation:
         return await request_job(connection, *state.key, reached=state.position, accounts=state.record.total)
 
-    async def _record(self, state: RunState, totals: Totals) -> dict[str, Any]:
+    async def record(self, state: RunState, totals: Totals) -> dict[str, Any]:
         """Return the totals of the run with its present state."""
         supplier, run = state.key
         again = await read(self._pool, run_state, supplier, run) or state

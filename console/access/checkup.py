@@ -29,11 +29,15 @@ class Checkup:
 
     async def refresh(self) -> None:
         """Run the checks again if the findings are old. Raises what the first checks raise."""
+        self.start()
+        if self.at is None and self._running is not None:
+            await asyncio.shield(self._running)
+
+    def start(self) -> None:
+        """Start the checks if the findings are old, without waiting for them."""
         is_due = self.at is None or (now() - self.at).total_seconds() > CHECKED_EVERY_S
         if is_due and (self._running is None or self._running.done()):
             self._running = asyncio.create_task(self._run())
-        if self.at is None and self._running is not None:
-            await asyncio.shield(self._running)
 
     async def _run(self) -> None:
         try:

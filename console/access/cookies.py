@@ -8,13 +8,13 @@ from datetime import timedelta
 from starlette.requests import Request
 from starlette.responses import Response
 
-SESSION, FORM, LANGUAGE, NOTICE, SECRET, TYPED, OPENID, OPENID_NEXT = (
+SESSION, FORM, LANGUAGE, SHORTCUTS, NOTICE, SECRET, TYPED, OPENID, OPENID_NEXT = (
     f"importledger-{name}"
-    for name in ("session", "form", "language", "notice", "secret", "typed", "openid", "openid-next")
+    for name in ("session", "form", "language", "shortcuts", "notice", "secret", "typed", "openid", "openid-next")
 )
-"""The open session; the form token before sign-in; the chosen language; the notice about the last form; an encrypted
-secret that the next page shows once; an encrypted form whose session has ended; a sign-in at an OpenID provider, and
-the page after it."""
+"""The open session; the form token before sign-in; the chosen language; `off` without keyboard shortcuts; the notice
+about the last form; an encrypted secret that the next page shows once; an encrypted form whose session has ended; a
+sign-in at an OpenID provider, and the page after it."""
 ATTEMPT = timedelta(minutes=10)
 YEAR = timedelta(days=365)
 

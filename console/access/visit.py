@@ -294,6 +294,7 @@ class Visit:
         )
         return {
             "person": self.opened,
+            "has_shortcuts": self.opened is not None and self.cookie(cookies.SHORTCUTS) != "off",
             "here": address,
             "navigation": [(ROOT + screen.path, self._(screen.nav), screen is current) for screen in screens],
             "notice": notice,

@@ -1,4 +1,4 @@
-/* Draws charts from the tables beside them. Without it, pages show the same as tables. */
+/* Charts from the tables beside them, live parts, shortcuts. Without it, pages show the same and stay as they are. */
 "use strict";
 (() => {
   const SERIES = ["received", "processed", "failed", "refused"];
@@ -40,31 +40,73 @@
     drawn.set(box, plot);
   }
 
-  function begin(root) {
+  function begin() {
     for (const [box, plot] of drawn) if (!box.isConnected) { plot.destroy(); drawn.delete(box); }
-    root.querySelectorAll("[data-chart]").forEach(draw);
+    document.querySelectorAll("[data-chart]").forEach((box) => drawn.has(box) ? drawn.get(box).setData(numbers(box)) : draw(box));
   }
 
-  /* A live part that is made anew keeps what somebody has unfolded, and the focus. */
-  const LIVE = "#live, #tasks, #line", FOCUSABLE = "a, button, input, select, summary, [tabindex]";
-  const alike = (one, other) => one.tagName === other.tagName && one.textContent === other.textContent && one.getAttribute("href") === other.getAttribute("href");
-  let unfolded = [], focused = null;
-  document.addEventListener("htmx:beforeSwap", () => {
-    unfolded = Array.from(document.querySelectorAll("#live details"), (one) => one.open);
-    const here = document.activeElement, part = here && here.closest(LIVE);
-    focused = part && { part: part.id, here, place: Array.from(part.querySelectorAll(FOCUSABLE)).indexOf(here) };
-  });
-  document.addEventListener("htmx:afterSwap", () => {
-    const part = focused && document.getElementById(focused.part);
-    if (part && !focused.here.isConnected) {
-      const places = Array.from(part.querySelectorAll(FOCUSABLE));
-      (places.find((one) => alike(one, focused.here)) || places[focused.place] || part).focus({ preventScroll: true });
+  /* A live part is changed in place: what has the focus, is selected, typed or unfolded stays. Elements with an id keep
+     their content when others are added before them. */
+  const OWN = { DETAILS: ["open"], INPUT: ["value", "checked"], TEXTAREA: ["value"] };
+  function isOwn(node, name) { return node.type !== "hidden" && (OWN[node.nodeName] || []).includes(name); }
+  function alike(node, other) { return node && node.nodeName === other.nodeName && (node.id || "") === (other.id || ""); }
+
+  function morph(old, fresh) {
+    if (old.isEqualNode(fresh)) return;
+    if (old.nodeType !== Node.ELEMENT_NODE) { old.nodeValue = fresh.nodeValue; return; }
+    for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name) && !isOwn(old, name)) old.removeAttribute(name);
+    for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value && !isOwn(old, name)) old.setAttribute(name, value);
+    if (old.matches("[data-chart], textarea")) return;
+    let place = old.firstChild;
+    for (const child of [...fresh.childNodes]) {
+      const known = child.id ? [...old.children].find((other) => alike(other, child)) : place;
+      while (known && place && known !== place && !fresh.querySelector(`#${CSS.escape(place.id || "none")}`)) place = gone(place);
+      if (!alike(known, child)) old.insertBefore(child, place);
+      else {
+        if (known === place) place = place.nextSibling; else old.insertBefore(known, place);
+        morph(known, child);
+      }
     }
+    while (place) place = gone(place);
+  }
+  function gone(node) { const next = node.nextSibling; node.remove(); return next; }
+
+  if (typeof htmx !== "undefined") htmx.defineExtension("morph", {
+    isInlineSwap: (style) => style === "morph",
+    handleSwap: (style, target, fragment) => {
+      if (style !== "morph") return false;
+      const focused = document.activeElement;
+      morph(target, fragment.firstElementChild);
+      if (focused.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true });
+      return [target];
+    },
   });
-  document.addEventListener("htmx:afterSettle", () => {
-    document.querySelectorAll("#live details").forEach((one, n) => { if (unfolded[n] !== undefined) one.open = unfolded[n]; });
-    begin(document);
+  document.addEventListener("htmx:afterSettle", begin);
+
+  /* Live parts can be paused. */
+  const live = document.getElementById("live-switch");
+  if (live && document.querySelector("[hx-trigger^=every]")) live.hidden = false;
+  document.addEventListener("htmx:beforeRequest", (event) => { if (live && !live.firstChild.checked) event.preventDefault(); });
+
+  /* Keyboard shortcuts: the page behind `?` lists them. */
+  const help = document.body.dataset.shortcuts;
+  let isGoing = false;
+  if (help) document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey || event.target.closest("input, textarea, select")) return;
+    const entry = isGoing ? document.querySelectorAll(".main-nav a")[Number(event.key) - 1] : null;
+    isGoing = event.key === "g";
+    if (entry) entry.click();
+    else if (event.key === "?") location.assign(help);
+    else if (event.key === "/") { event.preventDefault(); document.getElementById("q").select(); }
   });
+
+  /* Buttons that copy a text. Without script it can be selected. */
+  document.documentElement.classList.add("scripted");
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (button) navigator.clipboard.writeText(document.getElementById(button.dataset.copy).value).then(() => { button.textContent = button.dataset.done; });
+  });
+
   addEventListener("resize", () => drawn.forEach((plot, box) => plot.setSize({ width: box.clientWidth, height: 220 })));
-  begin(document);
+  begin();
 })();

@@ -2,15 +2,19 @@
 
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from babel import Locale
 from babel.dates import format_date, format_timedelta
 from babel.numbers import format_decimal, format_percent
+from markupsafe import Markup
 
 from api.http.languages import Language
 from eventstore.clock import now
+from schemas.account import Account
 from schemas.base import MARKET_TIME
+from schemas.reading.field_names import field_label
 from schemas.sentence import german_of
 
 _LOCALES: dict[Language, Locale] = {"de": Locale("de", "DE"), "en": Locale("en", "GB")}
@@ -29,14 +33,14 @@ class Formats:
 
     def filters(self) -> dict[str, Any]:
         """Return the filters by their names in templates."""
-        names = ("moment", "day", "ago", "number", "percent", "size", "duration", "sentence")
+        names = ("moment", "day", "ago", "when", "number", "percent", "size", "duration", "sentence", "label")
         return {name: getattr(self, name) for name in names}
 
     def moment(self, at: datetime | None, *, seconds: bool = True) -> str:
         """Return a time such as `22.11.2026, 14:03:07 MEZ`, in German market time."""
         if at is None:
             return NOTHING
-        local = _in_market_time(at)
+        local = in_market_time(at)
         time = f"{local:%H:%M:%S}" if seconds else f"{local:%H:%M}"
         zone = _ZONES[self._language][bool(local.dst())] if local.tzinfo is MARKET_TIME else local.tzname()
         return f"{self.day(local.date())}, {time} {zone}"
@@ -45,7 +49,7 @@ class Formats:
         """Return a day such as `22.11.2026`. The day of a time is that in German market time."""
         if on is None:
             return NOTHING
-        day = _in_market_time(on).date() if isinstance(on, datetime) else on
+        day = in_market_time(on).date() if isinstance(on, datetime) else on
         return format_date(day, _DAYS[self._language], locale=self._locale)
 
     def ago(self, at: datetime | None) -> str:
@@ -53,6 +57,13 @@ class Formats:
         if at is None:
             return NOTHING
         return format_timedelta(at - now(), add_direction=True, locale=self._locale)
+
+    def when(self, at: datetime | None) -> str:
+        """Return the distance of a time from now as an element that shows the exact time on hover."""
+        if at is None:
+            return NOTHING
+        element = Markup('<time datetime="{}" title="{}">{}</time>')
+        return element.format(at.isoformat(), self.moment(at), self.ago(at))
 
     def duration(self, seconds: float | None) -> str:
         """Return a duration such as `3 Minuten`."""
@@ -89,12 +100,23 @@ class Formats:
         """Return a `Sentence` of the API in this language; any other text unchanged."""
         return NOTHING if value is None else str(german_of(value) if self._language == "de" else value)
 
+    def label(self, path: str) -> str:
+        """Return the German term for the field at a dotted path; "" in English, whose terms are the wire's names."""
+        steps = path.replace("[]", ".0").split(".")
+        return _german_label(tuple("0" if step.isdigit() else step for step in steps)) if self._language == "de" else ""
+
+
+@lru_cache(maxsize=10_000)
+def _german_label(steps: tuple[str, ...]) -> str:
+    label = field_label(Account, steps)
+    return label.german if label else ""
+
 
 def _pattern(decimals: int) -> str:
     return "#,##0" + ("." + "0" * decimals if decimals else "")
 
 
-def _in_market_time(at: datetime) -> datetime:
+def in_market_time(at: datetime) -> datetime:
     """Return the moment in German time; unchanged at the ends of the calendar, where a conversion would overflow."""
     try:
         return at.astimezone(MARKET_TIME)

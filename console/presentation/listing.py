@@ -17,7 +17,7 @@ from api.description.catalogue import CATALOGUE
 from api.description.problem_sentences import sentence_at
 from api.http.languages import Language
 from api.http.lists import ListFormat
-from console.presentation.formats import Formats
+from console.presentation.formats import Formats, in_market_time
 from eventstore.aggregates.import_process import STATUSES
 from projections.queries.import_list import ListedRow, ListFilter
 from schemas.sentence import Sentence
@@ -143,14 +143,14 @@ def problem_of_row(row: ListedRow) -> Sentence | str:
 
 
 def as_csv(rows: Iterable[ListedRow], language: Language = "en") -> bytes:
-    """Return the rows as lines of CSV, in the columns of `CSV_COLUMNS`."""
+    """Return the rows as lines of CSV, in the columns of `CSV_COLUMNS`. Times are in German market time."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     for row in rows:
         cells = (
             row.supplier, row.external_account_number, row.status, row.account_number or "", row.error_code or "",
             row.error_path, Formats(language).sentence(problem_of_row(row)),
-            f"{row.created_at:%Y-%m-%dT%H:%M:%SZ}", f"{row.modified_at:%Y-%m-%dT%H:%M:%SZ}",
+            *(in_market_time(at).isoformat(timespec="seconds") for at in (row.created_at, row.modified_at)),
         )  # fmt: skip
         writer.writerow([neutral(cell) for cell in cells])
     return text.getvalue().encode()

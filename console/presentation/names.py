@@ -34,6 +34,7 @@ NAMES: dict[str, dict[str, str]] = {
         "DRY_RUN_SUCCEEDED": N_("Dry run succeeded"),
         "DRY_RUN_ERRORED": N_("Dry run failed"),
     },
+    "mode_names": {"create": N_("Import"), "validate": N_("Validation"), "dry_run": N_("Dry run")},
     "record_names": {
         "delivery-note": N_("Delivery note"),
         "energy-amount": N_("Energy amount"),
@@ -134,8 +135,7 @@ TONES: dict[str, Tone] = {
     "PROCESSED": "good",
     "ERRORED": "bad",
     "DRY_RUN_SUCCEEDED": "good",
-    "DRY_RUN_ERRORED": "bad",
-    "CANCELLED": "warn",
+    "DRY_RUN_ERRORED": "warn",
     "live": "good",
     "good": "good",
     "building": "busy",

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from console.presentation.texts import N_
 from projections.views.account_search import folded
 from redaction.masking import DOTS, is_harmless, masked_tree
 from schemas.base import Problem
@@ -69,14 +70,7 @@ def payload_tree(
     A large payload has several pages: `after` is the number of values before this one. Problems whose field is missing
     are on the first page.
     """
-    try:
-        account = _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        account = None
-    if not isinstance(account, dict):
-        return PayloadTree([], (*errors, *warnings), None)
-    if isinstance(account.get("payload"), dict):
-        account = account["payload"]
+    account = _account_in(body)
     account = account if is_clear else masked_tree(account, shown)
     at_errors, at_warnings = _by_place(errors), _by_place(warnings)
     page = list(islice(_values(account, ()), after, after + MAX_VALUES + 1))
@@ -98,6 +92,65 @@ def payload_tree(
     left = [problem for found in (*at_errors.values(), *at_warnings.values()) for problem in found]
     elsewhere = (*root.problems, *root.warnings, *left)
     return PayloadTree(root.children, () if after else elsewhere, more)
+
+
+def values_at(
+    body: bytes, problems: Sequence[Problem], *, is_clear: bool, shown: Collection[str] = ()
+) -> dict[str, str]:
+    """Return the value at the place of each problem that has one, masked like the tree."""
+    account = _account_in(body)
+    account = account if is_clear else masked_tree(account, shown)
+    found = {problem.attr: _value_at(account, tuple(problem.attr.split("."))) for problem in problems}
+    return {attr: shown_value(value) for attr, value in found.items() if value is not UNSET and not _is_parent(value)}
+
+
+PERSON: dict[str, tuple[str, tuple[str, ...]]] = {
+    N_("Name"): ("customers", ("given_name", "family_name")),
+    N_("Address"): ("", (*(f"billing_address{number}" for number in range(1, 5)), "billing_postcode")),
+    N_("E-mail address"): ("customers", ("email",)),
+    N_("Telephone"): ("customers", ("mobile", "landline")),
+    N_("IBAN"): ("payment_instructions.bank_account", ("iban",)),
+    N_("Market location"): ("supply_addresses.supply_points", ("identifier",)),
+    N_("Meter"): ("supply_addresses.supply_points.melos.meters", ("meter_number",)),
+}
+"""Objects and their fields that identify a person, by heading."""
+MOST_OF_ONE = 3
+"""Entries shown of each list."""
+
+
+def person_in(body: bytes, *, is_clear: bool) -> list[tuple[str, str]]:
+    """Return heading and value of what identifies the person of a payload, masked like the tree."""
+    account = _account_in(body)
+    account = account if is_clear else masked_tree(account)
+    person = []
+    for heading, (place, names) in PERSON.items():
+        values = [[found.get(name) for name in names] for found in _objects(account, place.split(".") if place else [])]
+        texts = [" ".join(value for value in fields if isinstance(value, str) and value) for fields in values]
+        if any(texts):
+            person.append((heading, ", ".join(filter(None, texts))))
+    return person
+
+
+def _objects(value: Any, steps: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield the objects at a path, and those in lists on it."""
+    if isinstance(value, list):
+        for entry in value[:MOST_OF_ONE]:
+            yield from _objects(entry, steps)
+    elif isinstance(value, dict) and steps:
+        yield from _objects(value.get(steps[0]), steps[1:])
+    elif isinstance(value, dict):
+        yield value
+
+
+def _account_in(body: bytes) -> dict[str, Any]:
+    """Return the account in a payload; an empty one for a body that is not a JSON object."""
+    try:
+        account = _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+    if not isinstance(account, dict):
+        return {}
+    return account["payload"] if isinstance(account.get("payload"), dict) else account
 
 
 def naming_person(texts: Collection[str], body: bytes) -> set[str]:

@@ -15,6 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from api.description.catalogue import CATALOGUE
 from api.http.languages import Language
 from console.presentation.formats import Formats
+from console.presentation.importer_text import REMEDIES
 from console.presentation.names import NAMES, TONES
 from console.presentation.texts import LANGUAGES, translations
 
@@ -75,6 +76,7 @@ def environment(language: Language) -> Environment:
     made.filters.update(Formats(language).filters(), segment=segment, word=shlex.quote)
     made.globals.update(asset=asset, language=language, languages=LANGUAGES, tones=TONES)
     made.globals["faults"] = {entry.code: entry.sentence for entry in CATALOGUE if entry.rules}
+    made.globals["remedies"] = REMEDIES
     for table, names in NAMES.items():
         made.globals[table] = {name: translations(language).ugettext(text) for name, text in names.items()}
     return made

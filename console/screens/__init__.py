@@ -11,6 +11,7 @@ from console.screens import (
     projections,
     proof,
     reverts,
+    runs,
     signing_in,
     suppliers,
     system,
@@ -18,7 +19,7 @@ from console.screens import (
 )
 
 _FILES = (
-    *(overview, imports, errors, projections, proof, import_page, personal_data, suppliers, system),
+    *(overview, imports, runs, errors, projections, proof, import_page, personal_data, suppliers, system),
     *(reverts, tasks, signing_in, openid),
 )
 SCREENS = tuple(screen for file in _FILES for screen in vars(file).values() if isinstance(screen, Screen))

@@ -1,25 +1,36 @@
-"""Failures by code, field and supplier: accounts that fail now, accounts that were fixed, and the trend."""
+"""Failures by cause, which is a code and a field: accounts that fail now, examples, and what to do about them."""
 
 from collections.abc import Sequence
 from datetime import date
 from functools import partial
-from urllib.parse import quote
+from typing import Any
+from urllib.parse import quote, urlencode
 
+import msgspec
 from starlette.responses import Response
 
 from api.description.catalogue import CATALOGUE
 from api.description.problem_sentences import sentence_at
 from api.http.errors import not_found
-from console.access.people import EVERYBODY
+from console.access.people import DECIDERS, EVERYBODY
 from console.access.visit import ROOT, Visit, page
+from console.presentation.formats import Formats
+from console.presentation.importer_text import text_about_cause
 from console.presentation.listing import Filter
 from console.presentation.texts import N_
 from console.screens.paging import NumberKey, Pages, TextKey, page_of
 from eventstore.clock import now
-from projections.queries.supplier_overview import supplier_codes
+from projections.queries.supplier_overview import FAILED, counts_by_status, supplier_codes
 from projections.versions.overview import stale_since
 from projections.views.error_statistics import ERROR_STATISTICS, RefusalCount, refused_requests
-from projections.views.import_failure import IMPORT_FAILURE, FailureCount, failure_counts
+from projections.views.import_failure import (
+    IMPORT_FAILURE,
+    FailureCause,
+    FailureCount,
+    failure_causes,
+    failure_counts,
+    failure_examples,
+)
 from schemas.base import MARKET_TIME
 
 DAYS = 14
@@ -30,15 +41,25 @@ _CODES = {entry.code: entry for entry in CATALOGUE}
 
 @page("/errors/", roles=EVERYBODY, nav=N_("Errors"))
 async def errors(visit: Visit) -> Response:
-    """Show failures and refusals of the last 14 days by code and field, the most frequent first."""
+    """Show the causes of failures, those with most accounts first, and the refusals of the last 14 days."""
     codes, chosen = await _suppliers(visit)
-    failures, more_failures = await _failures(visit, chosen, "")
+    query = partial(failure_causes, suppliers=chosen, today=_today(), days=DAYS)
+    kind = tuple[NumberKey, NumberKey, TextKey, TextKey]
+    causes, more_failures = await page_of(visit, "after", query, kind, AT_ONCE)
+    examples = await visit.read(failure_examples, causes)
     refusals, more_refusals = await _refusals(visit, chosen)
+    counts = await visit.read(counts_by_status, chosen)
+    failing = sum(by_status.get(status, 0) for by_status in counts.values() for status in FAILED)
     return visit.render(
         "errors.html",
-        codes=codes,
-        supplier=visit.query("supplier"),
-        failures=[(row, sentence_at(row.code, row.path), _links(row)) for row in failures],
+        chips=_chips(visit, codes),
+        causes=[
+            (_shown_cause(visit, cause), examples.get((cause.code, cause.path), []), _links(visit, cause, chosen))
+            for cause in causes
+        ],
+        failing=failing,
+        today=_today(),
+        may_decide=visit.person.may(DECIDERS),
         more_failures=more_failures,
         refusals=[(row, sentence_at(row.code, row.path)) for row in refusals],
         more_refusals=more_refusals,
@@ -58,12 +79,27 @@ async def error_code(visit: Visit) -> Response:
     return visit.render(
         "error_code.html",
         entry=entry,
-        failures=[(row, _links(row)) for row in failures],
+        failures=[(row, _links_of_row(row)) for row in failures],
         more=more,
         days=DAYS,
         stale=await visit.read(stale_since, _VIEWS),
         address=f"{ROOT}/imports/{Filter(code=entry.code).query()}",
     )
+
+
+def _shown_cause(visit: Visit, cause: FailureCause) -> dict[str, Any]:
+    """Return the cause with its sentence, and the text for the importers of its accounts."""
+    says, formats = sentence_at(cause.code, cause.path), Formats(visit.language)
+    number = formats.number(cause.open)
+    text = text_about_cause(cause.suppliers, number, cause.code, cause.path, says, visit._, formats.sentence)
+    return msgspec.structs.asdict(cause) | {"sentence": says, "text": text}
+
+
+def _chips(visit: Visit, codes: Sequence[str]) -> list[tuple[str, None, str, bool]]:
+    """Return the suppliers as chips (name, number, address, is chosen); none for one supplier."""
+    chosen = visit.query("supplier")
+    named = [("", visit._("All suppliers")), *((code, code) for code in codes)] if len(codes) > 1 else []
+    return [(name, None, f"{ROOT}/errors/?{urlencode({'supplier': code})}", code == chosen) for code, name in named]
 
 
 async def _failures(visit: Visit, suppliers: Sequence[str], code: str) -> tuple[Sequence[FailureCount], Pages]:
@@ -84,13 +120,22 @@ def _today() -> date:
     return now().astimezone(MARKET_TIME).date()
 
 
-def _links(row: FailureCount) -> dict[str, str]:
-    """Return the addresses of the accounts that still fail, of those that were fixed, and of the code."""
+def _links_of_row(row: FailureCount) -> dict[str, str]:
+    """Return the addresses of the accounts that still fail, and of those that were fixed."""
     listed = Filter(supplier=row.supplier, code=row.code, path=row.path)
+    return {name: f"{ROOT}/imports/{listed.query(fixed=fixed)}" for name, fixed in (("open", "no"), ("fixed", "yes"))}
+
+
+def _links(visit: Visit, cause: FailureCause, chosen: Sequence[str]) -> dict[str, Any]:
+    """Return the addresses of a cause's accounts, of their list as CSV, and of the code; and the filter as fields."""
+    suppliers = chosen if visit.query("supplier") else cause.suppliers
+    listed = Filter(supplier=suppliers[0] if len(suppliers) == 1 else "", code=cause.code, path=cause.path, fixed="no")
     return {
-        "open": f"{ROOT}/imports/{listed.query(fixed='no')}",
+        "open": f"{ROOT}/imports/{listed.query()}",
         "fixed": f"{ROOT}/imports/{listed.query(fixed='yes')}",
-        "code": f"{ROOT}/errors/{quote(row.code, safe='')}/",
+        "csv": f"{ROOT}/imports/export/{listed.query()}",
+        "code": f"{ROOT}/errors/{quote(cause.code, safe='')}/",
+        "fields": listed.fields,
     }
 
 

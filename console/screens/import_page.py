@@ -4,6 +4,7 @@ import re
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 import msgspec
 from msgspec import Meta
@@ -17,11 +18,20 @@ from api.http.errors import not_found
 from api.http.limits import MAX_ANSWER_BYTES
 from console.access.people import DECIDERS, EVERYBODY, OPERATORS
 from console.access.requests import request_task
-from console.access.visit import Visit, action, page
+from console.access.visit import ROOT, Visit, action, page
 from console.presentation.formats import Formats
+from console.presentation.importer_text import text_about_account
 from console.presentation.listing import import_address
 from console.presentation.names import NAMES
-from console.presentation.payload_tree import PayloadTree, naming_person, payload_tree, shown_value
+from console.presentation.payload_tree import (
+    PayloadTree,
+    naming_person,
+    payload_tree,
+    person_in,
+    shown_value,
+    values_at,
+)
+from console.presentation.rendering import segment
 from console.presentation.texts import N_
 from console.presentation.timeline import WITH_REASON, Step, actor, step_of, waits_for
 from console.screens.paging import NumberKey, Pages, TextKey, invalid_key, key_in, page_of, pages
@@ -53,6 +63,7 @@ from redaction.masking import masked_path, masked_tree
 from schemas.base import MARKET_TIME
 from schemas.difference import FieldChange, bounded_difference
 from schemas.reading.work import COMPARISON_BOUNDS
+from schemas.status import ImportProblems
 
 EVENTS_AT_ONCE = 100
 ATTEMPTS_AT_ONCE = 50
@@ -65,6 +76,36 @@ _AFTER_ALL = 10**18
 _IN_UTC = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z")
 _PATHS = {"reading": ("readings",)}
 """Paths in a payload of tables whose fields are masked by their path."""
+
+
+TABS = {
+    "history": N_("History"),
+    "received": N_("Payload"),
+    "platform": N_("Platform records"),
+    "proof": N_("Proof"),
+    "attached": N_("Attached records"),
+}
+"""Parts of the page, one at a time."""
+_TAB_OF = {"rows-after": "platform", "records-after": "attached"} | dict.fromkeys(
+    ("payload", "tree-after", "versions-before", "changes-after", "from", "to"), "received"
+)
+"""Parts that parameters of an address belong to."""
+
+
+def _tab(visit: Visit) -> str:
+    """Return the part that the address names, or that its parameters belong to."""
+    tab = visit.query("tab")
+    return tab if tab in TABS else next((_TAB_OF[name] for name in _TAB_OF if visit.query(name)), "history")
+
+
+def _tabs(visit: Visit, current: str) -> list[tuple[str, str, None, bool]]:
+    """Return the parts of the page as (address, name, no number, is current)."""
+    address = import_address(visit.path("supplier"), visit.path("external"))
+    as_of = {"as_of": visit.query("as_of")} if visit.query("as_of") else {}
+    return [
+        (f"{address}?{urlencode({'tab': tab} | as_of)}", visit._(name), None, tab == current)
+        for tab, name in TABS.items()
+    ]
 
 
 class TableKey(msgspec.Struct, frozen=True, array_like=True):
@@ -131,32 +172,29 @@ async def _accepted(visit: Visit, whole: ImportHistory, supplier_status: str, co
     record = status_record(history.import_events)
     if record is None:
         return visit.render("import_refused.html", **common, as_of=visit.query("as_of"))
+    tab = _tab(visit)
     line, more_events = await _line(visit, supplier, external, upto)
     is_live = record.status in ("PENDING", "IN_PROGRESS") and upto is None
     tasks = await visit.read(owner_tasks, "", {"supplier": supplier, "external": external}, 5)
-    query = partial(attached_records, supplier=supplier, external=external)
-    kind = tuple[datetime, TextKey]
-    records, more_records = await page_of(visit, "records-after", query, kind, PAGE, anchor="records-head")
     number = record.service_identifier
     response = visit.render(
         "import.html",
         **common,
-        **await _payloads(visit, history, is_clear=is_clear),
+        **await _summary(visit, history, is_clear=is_clear),
+        **await _part(visit, tab, history, number, is_clear=is_clear),
+        entries=await _entries(visit, line.events, history, is_clear=is_clear) if tab == "history" else [],
+        more_events=more_events,
+        tab=tab,
+        tabs=_tabs(visit, tab),
         address=import_address(supplier, external),
         record=record,
         waits=_waits(visit, history, record.status, supplier_status),
         attempt=history.last_attempt,
         is_live=is_live,
-        entries=await _entries(visit, line.events, history, is_clear=is_clear),
-        more_events=more_events,
         as_of=visit.query("as_of"),
-        line=line,
         is_erased=history.is_erased,
         is_clear=is_clear,
         released_at=await visit.read(account_released_at, supplier, external) if number and upto is None else None,
-        tables=await _tables(visit, number, is_clear=is_clear) if number else [],
-        records=records,
-        more_records=more_records,
         seal=await visit.read(seal_over, line.last_as_of),
         tasks=await shown_tasks(visit, tasks),
         may_decide=visit.person.may(DECIDERS),
@@ -313,12 +351,58 @@ def _in_market_time(found: re.Match[str]) -> str:
     return datetime.fromisoformat(found[0]).astimezone(MARKET_TIME).isoformat()
 
 
-async def _payloads(visit: Visit, history: ImportHistory, *, is_clear: bool) -> dict[str, Any]:
-    """Return the chosen or newest payload as a tree with its problems, and the difference between two payloads."""
+async def _part(
+    visit: Visit, tab: str, history: ImportHistory, number: str | None, *, is_clear: bool
+) -> dict[str, Any]:
+    """Return the values of a part of the page that no other part needs."""
+    if tab == "received":
+        return await _payloads(visit, history, is_clear=is_clear)
+    if tab == "platform":
+        return {"tables": await _tables(visit, number, is_clear=is_clear) if number else []}
+    if tab == "attached":
+        query = partial(attached_records, supplier=visit.path("supplier"), external=visit.path("external"))
+        kind = tuple[datetime, TextKey]
+        records, more = await page_of(visit, "records-after", query, kind, PAGE, anchor="records-head")
+        return {"records": records, "more_records": more}
+    return {}
+
+
+async def _problems(visit: Visit, history: ImportHistory, body: bytes | None) -> ImportProblems:
+    """Return the problems of the newest payload. Those of missing documents name the path."""
     start = history.import_events.index(history.staged[0]) if history.staged else 0
     problems = import_problems(history.import_events[start:])
-    if missing_paths(problems) and (body := await _body(visit, history.staged[0])) is not None:
-        problems = naming_paths(problems, document_paths(body))
+    if body is not None and missing_paths(problems):
+        problems = naming_paths(problems, await run_on_body(body, document_paths, body))
+    return problems
+
+
+async def _summary(visit: Visit, history: ImportHistory, *, is_clear: bool) -> dict[str, Any]:
+    """Return the person, the problems with the values at their places, and the text for the importer."""
+    newest = history.staged[0]
+    assert isinstance(newest.event, ImportStaged)
+    body = await _body(visit, newest)
+    problems = await _problems(visit, history, body)
+    persons: list[tuple[str, str]] = []
+    values: dict[str, str] = {}
+    if body is not None:
+        persons = await run_on_body(body, partial(person_in, is_clear=is_clear), body)
+        shown = frozenset(missing_paths(problems))
+        values = await run_on_body(body, partial(values_at, is_clear=is_clear, shown=shown), body, problems.errors)
+    supplier, external, run = visit.path("supplier"), visit.path("external"), newest.event.run
+    sentence = Formats(visit.language).sentence
+    return {
+        "problems": problems,
+        "persons": [(visit._(heading), value) for heading, value in persons],
+        "values": values,
+        "run": run,
+        "run_address": f"{ROOT}/runs/{segment(supplier)}/{segment(run)}/",
+        "text": text_about_account(supplier, external, run, problems.errors, visit._, sentence),
+    }
+
+
+async def _payloads(visit: Visit, history: ImportHistory, *, is_clear: bool) -> dict[str, Any]:
+    """Return the chosen or newest payload as a tree with its problems, and the difference between two payloads."""
+    problems = await _problems(visit, history, await _body(visit, history.staged[0]))
     chosen = next((row for row in history.staged if str(row.version) == visit.query("payload")), history.staged[0])
     tree = await _tree(visit, chosen, problems if chosen is history.staged[0] else None, is_clear=is_clear)
     before = key_in(visit, "versions-before", NumberKey) or _AFTER_ALL
@@ -326,7 +410,6 @@ async def _payloads(visit: Visit, history: ImportHistory, *, is_clear: bool) -> 
     last = versions[VERSIONS_AT_ONCE - 1].version if len(versions) > VERSIONS_AT_ONCE else None
     changes, more_changes = await _changes(visit, history, is_clear=is_clear)
     return {
-        "problems": problems,
         "tree": tree,
         "more_tree": pages(visit, "tree-after", tree.next_after if tree else None, anchor="payload-head"),
         "version": chosen.version,

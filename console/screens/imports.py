@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from api.description.problem_sentences import sentence_at
 from api.http.errors import not_found
-from console.access.people import DECIDERS, EVERYBODY, OPERATORS
+from console.access.people import DECIDERS, EVERYBODY
 from console.access.visit import ROOT, Visit, action, page
 from console.presentation.listing import (
     NAMES,
@@ -23,19 +23,28 @@ from console.presentation.listing import (
     problem_of_row,
     revealed,
 )
+from console.presentation.names import NAMES as NAMES_OF
+from console.presentation.rendering import segment
 from console.presentation.texts import N_
 from console.screens.paging import invalid_key
 from eventstore.aggregates.aggregate import Command
-from eventstore.aggregates.import_process import CancelImport, RetryImport, stream_of
+from eventstore.aggregates.import_process import STATUSES, CancelImport, RetryImport, stream_of
 from eventstore.clock import now
 from projections.auxiliary.refused_attempts import refused_attempts
-from projections.queries.import_list import ListedRow, ListFilter, ListPage, imports_by_name, list_imports
-from projections.queries.supplier_overview import supplier_codes
+from projections.queries.import_list import (
+    ListedRow,
+    ListFilter,
+    ListPage,
+    imports_by_name,
+    list_imports,
+    row_details,
+)
+from projections.queries.supplier_overview import counts_by_status, supplier_codes
 from projections.versions.overview import Stale, stale_since
-from projections.views.account_release import run_released_at
 from projections.views.account_search import ACCOUNT_SEARCH
 from projections.views.import_failure import IMPORT_FAILURE
 from projections.views.import_run import IMPORT_RUN, run_state
+from redaction.masking import mask_name, mask_postcode
 from schemas.run import RunRecord
 
 MOST_AT_ONCE = 10_000
@@ -68,28 +77,116 @@ async def imports(visit: Visit) -> Response:
     if chosen.q and not after:
         for attempt in await visit.read(refused_attempts, chosen.q, suppliers):
             attempts.setdefault(attempt.supplier, attempt)  # the newest comes first
-    run = await _run(visit, suppliers, chosen.run) if chosen.run and not after else None
+    run = await _run(visit, suppliers, chosen.run) if chosen.run else None
+    counts = await _counts(visit, chosen, codes, run)
     return visit.render(
         "imports.html",
         chosen=chosen,
         fields=chosen.fields,
         codes=codes,
-        rows=[
-            (row, import_address(row.supplier, row.external_account_number), problem_of_row(row))
-            for row in listed.imports
-        ],
+        rows=await _shown_rows(visit, listed.imports),
+        chips=_chips(visit, chosen, codes, counts),
+        total=sum(counts.get((chosen.supplier, status), 0) for status in STATUSES if chosen.status in ("", status))
+        if counts
+        else None,
         attempts=[
             (row, import_address(row.supplier, row.external_account_number), sentence_at(row.code, ""))
             for row in attempts.values()
         ],
         run=run,
-        released_at=await visit.read(run_released_at, run.import_supplier, run.run) if run else None,
-        may_operate=visit.person.may(OPERATORS),
         next_page=chosen.query(after=listed.next_after) if listed.next_after else "",
         is_first=not after,
         stale=await _stale(visit, chosen),
         may_decide=visit.person.may(DECIDERS),
     )
+
+
+class ShownRow(msgspec.Struct, frozen=True, kw_only=True):
+    """An import in the list with its masked person and place, and its newest run."""
+
+    row: ListedRow
+    address: str
+    person: str
+    place: str
+    sentence: str
+    run: str
+    run_address: str
+
+
+async def _shown_rows(visit: Visit, rows: Sequence[ListedRow]) -> list[ShownRow]:
+    """Return the rows as the page shows them."""
+    details = await visit.read(row_details, rows)
+    shown = []
+    for row in rows:
+        detail = details[stream_of(row.supplier, row.external_account_number)]
+        shown.append(
+            ShownRow(
+                row=row,
+                address=import_address(row.supplier, row.external_account_number),
+                person=mask_name(detail.names.title()),
+                place=mask_postcode(detail.postcode),
+                sentence=problem_of_row(row),
+                run=detail.run,
+                run_address=f"{ROOT}/runs/{segment(row.supplier)}/{segment(detail.run)}/",
+            )
+        )
+    return shown
+
+
+Counts = dict[tuple[str, str], int]
+"""Numbers of imports by supplier, "" for all, and status."""
+
+
+async def _counts(visit: Visit, chosen: Filter, codes: Sequence[str], run: RunRecord | None) -> Counts:
+    """Return the numbers of imports; empty if the filter has more than supplier and status, or one run."""
+    if run is not None and not (chosen.code or chosen.day or chosen.q):
+        by_supplier = {run.import_supplier: run.by_status}
+    elif any(getattr(chosen, name) for name in NAMES if name not in ("supplier", "status")):
+        return {}
+    else:
+        by_supplier = await visit.read(counts_by_status, codes)
+    counts: Counts = {}
+    for code, by_status in by_supplier.items():
+        for status, number in by_status.items():
+            for key in ((code, status), ("", status)):
+                counts[key] = counts.get(key, 0) + number
+    return counts
+
+
+MAX_CHIPS = 12
+"""Most suppliers that are chips; of more, one is typed or selected."""
+
+
+def _chips(visit: Visit, chosen: Filter, codes: Sequence[str], counts: Counts) -> dict[str, Any]:
+    """Return the chips of statuses and suppliers as (name, number, address, is chosen), and those of other filters."""
+
+    def number(supplier: str, status: str) -> int | None:
+        wanted = STATUSES if not status else (status,)
+        return sum(counts.get((supplier, status), 0) for status in wanted) if counts else None
+
+    def address(**changes: str) -> str:
+        return f"{ROOT}/imports/{msgspec.structs.replace(chosen, **changes).query()}"
+
+    names = NAMES_OF["state_names"]
+    statuses = [("", visit._("All")), *((status, visit._(names[status])) for status in STATUSES)]
+    shown = [(status, name) for status, name in statuses if not counts or number(chosen.supplier, status)]
+    suppliers = [("", visit._("All suppliers")), *((code, code) for code in codes)]
+    others = [(name, getattr(chosen, name), address(**{name: ""})) for name in ("code", "path", "run", "day")]
+    return {
+        "statuses": [
+            (name, number(chosen.supplier, status), address(status=status), status == chosen.status)
+            for status, name in shown
+        ],
+        "suppliers": [
+            (name, number(code, chosen.status), address(supplier=code), code == chosen.supplier)
+            for code, name in suppliers
+        ]
+        if 1 < len(codes) <= MAX_CHIPS
+        else [],
+        "others": [other for other in others if other[1]],
+        "without_text": address(q="", search=""),
+        "without_fixed": address(fixed=""),
+    }
 
 
 async def _stale(visit: Visit, chosen: Filter) -> Stale | None:

@@ -1,21 +1,27 @@
-"""The first page: the progress of each supplier, recent activity, and the search."""
+"""The first page: what somebody has to do, the progress of each supplier, and recent activity."""
 
+from datetime import datetime
 from functools import partial
+from typing import Any
 from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from console.access.people import EVERYBODY
+from api.description.problem_sentences import sentence_at
+from console.access.people import EVERYBODY, OPERATORS
 from console.access.requests import reason_texts_of
 from console.access.visit import ROOT, Visit, page
+from console.presentation.listing import Filter
 from console.presentation.texts import N_
 from console.screens.paging import NumberKey, TextKey, page_of
 from eventstore.clock import now
 from eventstore.log.intake_stop import read_intake_stop
 from projections.queries.supplier_overview import supplier_codes, supplier_standings
-from projections.versions.overview import stale_since
+from projections.versions.overview import parked_counts, stale_since
+from projections.views.import_failure import failure_causes
 from projections.views.import_progress import IMPORT_PROGRESS
-from projections.views.throughput import KINDS, PERIODS, THROUGHPUT, throughput
+from projections.views.throughput import KINDS, PERIODS, THROUGHPUT, recent_activity, throughput
+from schemas.base import MARKET_TIME
 
 PERIOD_NAMES = {"hour": N_("Last hour"), "day": N_("Last day"), "week": N_("Last week")}
 KIND_NAMES = {
@@ -24,16 +30,18 @@ KIND_NAMES = {
     "failed": N_("Failed"),
     "refused": N_("Refused"),
 }
-AT_ONCE = 24
+AT_ONCE = 50
 """Suppliers per page."""
+MAX_CAUSES = 5
+"""Causes of failures among what is to do. The page of errors has all."""
 
 
 @page("/", roles=EVERYBODY, nav=N_("Overview"))
 async def overview(visit: Visit) -> Response:
-    """Show the progress of the suppliers, and the activity of a period."""
+    """Show what is to do, the progress of the suppliers, and the activity of a period."""
     at, reach = now(), visit.person.listed_reach
     query = partial(supplier_standings, reach=reach, at=at)
-    standings, more = await page_of(visit, "after", query, tuple[NumberKey, TextKey], AT_ONCE)
+    standings, more = await page_of(visit, "after", query, tuple[NumberKey, NumberKey, TextKey], AT_ONCE)
     reasons = await reason_texts_of(visit, [standing.reason for standing in standings])
     period = visit.query("period") if visit.query("period") in PERIODS else "hour"
     chosen = visit.query("supplier")
@@ -41,7 +49,11 @@ async def overview(visit: Visit) -> Response:
     bars = await visit.read(throughput, [chosen] if chosen in codes else codes, period, at)
     return visit.render(
         "overview.html",
+        todo=await _todo(visit, codes, at),
+        paused=[standing for standing in standings if standing.status == "paused" and standing.waiting],
         standings=standings,
+        number=len(codes),
+        recent=await visit.read(recent_activity, [standing.code for standing in standings], at),
         more=more,
         reasons=reasons,
         period=period,
@@ -55,6 +67,27 @@ async def overview(visit: Visit) -> Response:
         stale=await visit.read(stale_since, (IMPORT_PROGRESS.name, THROUGHPUT.name)),
         stop=await visit.read(read_intake_stop),
     )
+
+
+async def _todo(visit: Visit, codes: list[str], at: datetime) -> dict[str, Any]:
+    """Return what somebody has to act on: causes of failures, parked streams, and the findings of `doctor`."""
+    query = partial(failure_causes, today=at.astimezone(MARKET_TIME).date(), days=1, limit=MAX_CAUSES)
+    causes = [cause for cause in await visit.read(query, codes) if cause.open]
+    findings = []
+    if visit.person.may(OPERATORS) and visit.person.reach is None:
+        visit.console.checkup.start()
+        findings = [finding for finding in visit.console.checkup.findings if finding.state != "good"]
+    return {
+        "causes": [
+            (cause, sentence_at(cause.code, cause.path), _failing_address(cause.code, cause.path)) for cause in causes
+        ],
+        "parked": await visit.read(parked_counts, visit.person.reach),
+        "findings": findings,
+    }
+
+
+def _failing_address(code: str, path: str) -> str:
+    return f"{ROOT}/imports/{Filter(code=code, path=path, fixed='no').query()}"
 
 
 def _address(visit: Visit, period: str, supplier: str) -> str:

@@ -29,9 +29,6 @@ class Pages(msgspec.Struct, frozen=True):
     next: str
 
 
-NO_PAGES = Pages("", "")
-
-
 async def page_of(
     visit: Visit,
     name: str,

@@ -1,6 +1,6 @@
 """Access to personal data: the form that requests it, and for auditors the list of accesses."""
 
-from datetime import timedelta
+from datetime import date, datetime, time, timedelta
 from functools import partial
 
 from starlette.responses import Response
@@ -18,7 +18,14 @@ from eventstore.aggregates.disclosure import ShowPersonalData, stream_of
 from eventstore.clock import now
 from projections.auxiliary.typed_reasons import MAX_REASON, reasons_of, write_reason
 from projections.auxiliary.user_details import details_of
-from projections.views.disclosure import newest_disclosures, was_shown
+from projections.views.disclosure import (
+    DisclosureFilter,
+    count_disclosures,
+    newest_disclosures,
+    users_with_disclosures,
+    was_shown,
+)
+from schemas.base import instant
 
 AUDITORS = frozenset({"auditor", "operator"})
 AT_ONCE = 50
@@ -28,12 +35,35 @@ MIN_REASON = 3
 
 @page("/personal-data/", roles=AUDITORS, nav=N_("Personal data"))
 async def disclosures(visit: Visit) -> Response:
-    """List accesses to personal data, newest first."""
-    query = partial(newest_disclosures, suppliers=visit.person.reach)
+    """List accesses to personal data, newest first, of a user, an account or a day."""
+    criteria = _criteria(visit)
+    query = partial(newest_disclosures, criteria=criteria)
     rows, more = await page_of(visit, "before", query, NumberKey, AT_ONCE, key_attribute="position", start=0)
-    people = await visit.read(details_of, {row.user_id for row in rows})
+    users = await visit.read(users_with_disclosures, visit.person.listed_reach)
+    people = await visit.read(details_of, set(users))
     reasons = await visit.read(reasons_of, {row.reason for row in rows})
-    return visit.render("personal_data.html", rows=rows, people=people, reasons=reasons, more=more)
+    return visit.render("personal_data.html", rows=rows, people=people, reasons=reasons, more=more,
+        names=sorted((people[user].display_name if user in people else user, user) for user in users),
+        total=await visit.read(count_disclosures, criteria), user=criteria.user, account=criteria.external,
+        day=visit.query("day") if criteria.begins_at else "")  # fmt: skip
+
+
+def _criteria(visit: Visit) -> DisclosureFilter:
+    """Return the filter in the address. Raises NotValid for a text that is no day."""
+    begins_at = ends_at = None
+    if visit.query("day"):
+        try:
+            day = date.fromisoformat(visit.query("day"))
+            begins_at, ends_at = (instant(datetime.combine(day + timedelta(days=days), time())) for days in (0, 1))
+        except (ValueError, OverflowError) as error:
+            raise visit.invalid("day", N_("The day must have the form 2026-11-22.")) from error
+    return DisclosureFilter(
+        suppliers=visit.person.listed_reach,
+        user=visit.query("user").replace("\0", ""),
+        external=visit.query("account").replace("\0", ""),
+        begins_at=begins_at,
+        ends_at=ends_at,
+    )
 
 
 @action("/personal-data/{supplier}/{external}/", roles=EVERYBODY)

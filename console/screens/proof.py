@@ -103,6 +103,16 @@ async def download_proof(visit: Visit) -> Response:
     return Response(content, media_type="application/zip", headers=headers)
 
 
+@page("/proof/checkpoint.note", roles=EVERYBODY)
+async def download_checkpoint(visit: Visit) -> Response:
+    """Download the newest signed checkpoint, to keep it outside the service."""
+    listed = await visit.read(checkpoint_page, None)
+    if listed.newest is None:
+        raise visit.refusal(404, N_("There is no checkpoint yet."))
+    headers = {"Content-Disposition": f'attachment; filename="checkpoint-{listed.newest.size}.note"'}
+    return Response(listed.newest.note, media_type="text/plain; charset=utf-8", headers=headers)
+
+
 def _note_in(text: str) -> str:
     """Return the text with the line ends that checkpoints have; "" for a text that is too long for a checkpoint."""
     return text.replace("\r\n", "\n") if len(text) <= MAX_NOTE else ""

@@ -1,4 +1,4 @@
-"""Sign-in by a link or a password, sign-out, and the choice of the language."""
+"""Sign-in by a link or a password, sign-out, and the choice of language and keyboard shortcuts."""
 
 import asyncio
 import re
@@ -224,3 +224,16 @@ async def choose_language(visit: Visit) -> Response:
     if language in LANGUAGES:
         visit.set_cookie(cookies.LANGUAGE, language, cookies.YEAR)
     return visit.redirect(visit.form.text("next"))
+
+
+@page("/shortcuts/", roles=EVERYBODY)
+async def shortcuts(visit: Visit) -> Response:
+    """List the keyboard shortcuts."""
+    return visit.render("shortcuts.html")
+
+
+@action("/shortcuts/", roles=EVERYBODY)
+async def choose_shortcuts(visit: Visit) -> Response:
+    """Turn the keyboard shortcuts on or off in this browser: speech input can press keys by mistake."""
+    visit.set_cookie(cookies.SHORTCUTS, "off" if visit.form.text("shortcuts") == "off" else "on", cookies.YEAR)
+    return visit.redirect(f"{ROOT}/shortcuts/")

@@ -1,7 +1,6 @@
 """Suppliers, keys and users, with forms that do the same as the operators' verbs."""
 
 from base64 import urlsafe_b64encode
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
 from urllib.parse import quote
@@ -17,7 +16,7 @@ from console.access.people import EVERYBODY, OPERATORS
 from console.access.requests import finished, reason_texts_of, request_task, write_typed
 from console.access.visit import ROOT, Visit, action, page
 from console.presentation.texts import N_
-from console.screens.paging import NO_PAGES, Pages, page_of
+from console.screens.paging import page_of
 from console.screens.tasks import ShownTask, shown_tasks
 from eventstore.aggregates import supplier as suppliers
 from eventstore.aggregates.organisation import Role
@@ -34,7 +33,6 @@ from workers import operations as people
 from workers.actors.documents import why_unreachable
 
 Holder = TypeVar("Holder", KeyListed, UserListed)
-HOME = f"{ROOT}/suppliers/"
 AT_ONCE = 100
 STATUSES = ("ongoing", "paused", "complete")
 _CHANGES: dict[str, OwnerTaskKind] = {
@@ -48,46 +46,58 @@ _NO_PLACE = N_("The platform's operator must first allow your organisation a URL
 _NOT_YOURS = N_("You may only grant access to suppliers that you can see.")
 
 
-@page("/suppliers/", roles=EVERYBODY, nav=N_("Suppliers"))
-async def everything(visit: Visit) -> Response:
-    """List the suppliers that the user sees; for operators also keys and users."""
-    person = visit.person
-    own = "" if person.reach is None else person.organisation
-    is_operator = person.may(OPERATORS)
-    listed, more = await page_of(
-        visit,
-        "supplier-after",
-        partial(suppliers_page, suppliers=person.reach),
-        str,
-        AT_ONCE,
-        key_attribute="code",
-        start="",
+TABS = {"suppliers": N_("Suppliers"), "users": N_("Users"), "keys": N_("Keys")}
+"""Parts of the administration, each a page."""
+
+
+def _listed(visit: Visit, kind: str, **values: Any) -> Response:
+    """Return the page of a part of the administration."""
+    return visit.render(
+        f"{kind}.html",
+        tabs=[(f"{ROOT}/{name}/", visit._(label), None, name == kind) for name, label in TABS.items()]
+        if visit.person.may(OPERATORS)
+        else [],
+        is_operator=visit.person.may(OPERATORS),
+        is_everywhere=visit.person.reach is None,
+        roles=people.ROLES,
+        **values,
     )
-    keys: tuple[Sequence[Any], Pages] = ([], NO_PAGES)
-    users = keys
-    if is_operator:
-        query: Any = partial(keys_page, organisation=own, within=person.reach)
-        keys = await page_of(visit, "key-after", query, str, AT_ONCE, key_attribute="key_id", anchor="keys", start="")
-        query = partial(users_page, organisation=own, within=person.reach)
-        users = await page_of(visit, "after", query, str, AT_ONCE, key_attribute="user_id", anchor="users", start="")
-    filters = {"organisation": own} if own else {}
+
+
+def _own(visit: Visit) -> str:
+    """Return the organisation whose keys and users the operator sees, "" for all."""
+    return "" if visit.person.reach is None else visit.person.organisation
+
+
+@page("/suppliers/", roles=EVERYBODY, nav=N_("Administration"))
+async def supplier_list(visit: Visit) -> Response:
+    """List the suppliers that the user sees."""
+    query = partial(suppliers_page, suppliers=visit.person.reach)
+    listed, more = await page_of(visit, "after", query, str, AT_ONCE, key_attribute="code", start="")
+    return _listed(visit, "suppliers", suppliers=listed, more=more)
+
+
+@page("/users/", roles=OPERATORS)
+async def user_list(visit: Visit) -> Response:
+    """List the users that the operator may change."""
+    query = partial(users_page, organisation=_own(visit), within=visit.person.reach)
+    listed, more = await page_of(visit, "after", query, str, AT_ONCE, key_attribute="user_id", start="")
+    return _listed(visit, "users", users=listed, more=more)
+
+
+@page("/keys/", roles=OPERATORS)
+async def key_list(visit: Visit) -> Response:
+    """List the keys that the operator may revoke, and operations on keys that have not succeeded."""
+    query = partial(keys_page, organisation=_own(visit), within=visit.person.reach)
+    listed, more = await page_of(visit, "after", query, str, AT_ONCE, key_attribute="key_id", start="")
+    filters = {"organisation": _own(visit)} if _own(visit) else {}
     tasks = [
         task
         for kind in ("key_create", "key_revoke")
-        for task in (await visit.read(owner_tasks, kind, filters, 20) if is_operator else [])
+        for task in await visit.read(owner_tasks, kind, filters, 20)
         if task.is_open or task.status == "FAILED"
     ]
-    return visit.render(
-        "suppliers.html",
-        suppliers=listed,
-        keys=keys[0],
-        users=users[0],
-        tasks=tasks,
-        more={"suppliers": more, "keys": keys[1], "users": users[1]},
-        is_operator=is_operator,
-        is_everywhere=person.reach is None,
-        roles=people.ROLES,
-    )
+    return _listed(visit, "keys", keys=listed, more=more, tasks=tasks)
 
 
 @page("/suppliers/{supplier}/", roles=EVERYBODY)

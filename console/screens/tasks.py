@@ -10,7 +10,8 @@ from starlette.responses import Response
 
 from console.access.people import EVERYBODY, OPERATORS
 from console.access.visit import ROOT, Visit, page
-from console.presentation.listing import Filter, import_address
+from console.presentation.listing import import_address
+from console.presentation.rendering import segment
 from console.screens.paging import TextKey, page_of
 from projections.auxiliary.typed_reasons import reasons_of
 from projections.auxiliary.user_details import details_of
@@ -79,7 +80,7 @@ def _subject(task: OwnerTask, *, may_operate: bool) -> tuple[str, str]:
         case {"supplier": supplier, "external": external}:
             return f"{supplier} {external}", import_address(supplier, external)
         case {"supplier": supplier, "run": run}:
-            return f"{supplier} {run}", f"{ROOT}/imports/{Filter(supplier=supplier, run=run).query()}"
+            return f"{supplier} {run}", f"{ROOT}/runs/{segment(supplier)}/{segment(run)}/"
         case {"supplier": supplier}:
             return supplier, f"{ROOT}/suppliers/{supplier}/"
         case {"name": name}:

@@ -44,20 +44,25 @@ PAGE_ROLES = {
     "aso": (
         *("/", "/imports/", "/imports/export/", "/imports/{supplier}/{external}/", "/errors/", "/errors/{code}/"),
         *("/imports/{supplier}/{external}/proof.zip", "/projections/", "/projections/{name}/", "/proof/", "/tasks/"),
-        *("/suppliers/", "/suppliers/{supplier}/", "/password/"),
+        *("/suppliers/", "/suppliers/{supplier}/", "/password/", "/shortcuts/", "/proof/checkpoint.note"),
+        *("/runs/", "/runs/{supplier}/{run}/"),
     ),
     "ao": ("/personal-data/",),
     "so": ("/imports/decide/",),
-    "o": ("/suppliers/{supplier}/decide/", "/keys/{key_id}/", "/users/{user_id}/", "/system/"),
+    "o": (
+        *("/suppliers/{supplier}/decide/", "/keys/", "/keys/{key_id}/", "/users/", "/users/{user_id}/"),
+        "/system/",
+    ),
 }
 FORM_ROLES = {
     "aso": (
         *("/imports/find/", "/projections/{name}/verify/", "/proof/compare/"),
         *("/proof/verify/", "/personal-data/{supplier}/{external}/", "/password/", "/sign-out/"),
+        "/shortcuts/",
     ),
     "so": (
         *("/imports/decide/", "/imports/decided/", "/imports/{supplier}/{external}/retry/"),
-        "/imports/{supplier}/{external}/cancel/",
+        *("/imports/{supplier}/{external}/cancel/", "/runs/{supplier}/{run}/compare/"),
     ),
     "o": (
         *("/imports/{supplier}/{external}/heal/", "/imports/{supplier}/{external}/erase/"),
@@ -91,6 +96,7 @@ class Tenant(msgspec.Struct, frozen=True):
             "external": external,
             "key_id": self.key_id,
             "user_id": self.user_id,
+            "run": "monday",
         }
         return ROOT + re.sub(r"\{(\w+)\}", lambda match: names.get(match[1], "import_status"), path)
 
@@ -126,6 +132,7 @@ def forms_of(tenant: Tenant) -> Iterator[tuple[str, Sent]]:
     yield f"{account}/heal/", Sent(at(f"{account}/heal/"), why)
     yield f"{account}/erase/", Sent(at(f"{account}/erase/"), why | {"typed": WAITING})
     yield "/personal-data/{supplier}/{external}/", Sent(at("/personal-data/{supplier}/{external}/"), why)
+    yield "/runs/{supplier}/{run}/compare/", Sent(at("/runs/{supplier}/{run}/compare/"), {"file": "{}"})
     yield "/proof/compare/", Sent(at("/proof/compare/"), {"note": "x"}, is_own=True)
     yield "/proof/verify/", Sent(at("/proof/verify/"), {"all": "yes"}, whole=True)
     for verb in ("verify", "rebuild"):
@@ -144,13 +151,14 @@ def forms_of(tenant: Tenant) -> Iterator[tuple[str, Sent]]:
         fields = {"role": "auditor", "suppliers": tenant.code, "confirm": tenant.email}
         yield "/users/{user_id}/{change}/", Sent(f"{at('/users/{user_id}/')}{change}/", fields)
     yield "/password/", Sent(at("/password/"), dict.fromkeys(("password", "again"), "three plain words"), is_own=True)
+    yield "/shortcuts/", Sent(at("/shortcuts/"), {"shortcuts": "off"}, is_own=True)
     yield "/sign-out/", Sent(at("/sign-out/"), is_own=True)
 
 
 def set_up(ledger: Ledger, owner: Ledger, code: str, name: str, key_id: str) -> Tenant:
     ledger.execute(supplier.stream_of(code), supplier.CreateSupplier(), at=now(), by="operator:test")
     for external in (WAITING, FAILED, "E2"):
-        stage_account(ledger, code, external)
+        stage_account(ledger, code, external, run="monday")
         if external != WAITING:
             ledger.execute(f"import/{code}/{external}", start(), at=now(), by="worker:7")
             failed = FailImport(start=2, code="account_failed_validation", detail="No.")
@@ -211,7 +219,7 @@ def test_every_page_is_there_for_its_roles_and_absent_for_others(
                     answer = browser.get(mine.place(screen.path))
                     status = answer.status_code
                     assert {secret for secret in other.secrets if secret in answer.text} == set(), screen.path
-                    is_whole = screen.path == "/system/" or screen.path.endswith("proof.zip")  # nothing is sealed
+                    is_whole = screen.path == "/system/" or screen.path.endswith((".zip", ".note"))  # nothing is sealed
                     expected = (200, 404) if is_whole else (200,)
                     assert status in (expected if is_in(role, screen) else (403,)), (role, screen.path)
                     if re.search(r"\{(supplier|key_id|user_id)\}", screen.path):
@@ -258,7 +266,9 @@ def test_the_same_forms_do_something_for_those_who_may(
     database: PostgresUrls, ledger: Ledger, tenants: tuple[Tenant, Tenant]
 ) -> None:
     """Without this, the test above could pass for forms that never work."""
-    changing = {path for path, _ in forms_of(tenants[0])} - {"/imports/find/", "/imports/decide/", "/proof/compare/"}
+    changing = {path for path, _ in forms_of(tenants[0])}
+    changing -= {"/imports/find/", "/imports/decide/", "/proof/compare/", "/shortcuts/"}
+    changing.discard("/runs/{supplier}/{run}/compare/")
     user = new_user(ledger, role="operator")
     cookies = {"importledger-session": new_session(ledger, user)}
 

@@ -57,7 +57,7 @@ def test_no_answer_of_the_console_is_kept_in_a_cache_or_shown_in_a_frame(
 
 
 CONSOLE = Path(__file__).parent.parent.parent / "console"
-IN_PATHS = ("supplier", "external", "code", "name", "user_id", "key_id")
+IN_PATHS = ("supplier", "external", "code", "name", "user_id", "key_id", "run")
 READERS = {"query", "key_in", "page_of", "text", "all", "secret"}
 """Functions of the console that read a parameter or a field."""
 

@@ -5,7 +5,7 @@ The tests follow the links to the next page.
 
 import re
 from collections.abc import Callable, Sequence
-from html import unescape
+from html import escape, unescape
 from typing import Any
 
 import msgspec
@@ -61,26 +61,32 @@ _SUPPLIERS = _sql(
 )
 LISTS = {
     "suppliers of the overview": Listed(
-        "/console/?period=week", "Suppliers", r"supplier=A(\d{4})\"", 24,
+        "/console/?period=week", "Suppliers", r"supplier=A(\d{4})\"", 50,
         _SUPPLIERS,
     ),
     "suppliers": Listed(
-        "/console/suppliers/?key-after=zzzz", "Suppliers", r"/suppliers/A(\d{4})/", 100,
+        "/console/suppliers/", "Suppliers", r"/suppliers/A(\d{4})/", 100,
         _SUPPLIERS,
     ),
     "keys": Listed(
-        "/console/suppliers/", "Keys", r"/keys/k(\d{4})/", 100,
+        "/console/keys/", "Keys", r"/keys/k(\d{4})/", 100,
         _sql("INSERT INTO access_key (key_id, organisation, role, suppliers, rate_per_s, secret_sha256, created_at,"
              " position) VALUES ('k' || %(t)s, 'O', 'importer', '{NW}', 0, '', now(), %(n)s)"),
     ),
     "users": Listed(
-        "/console/suppliers/", "Users", r"/users/u(\d{4})/", 100,
+        "/console/users/", "Users", r"/users/u(\d{4})/", 100,
         _sql("INSERT INTO console_user (user_id, organisation, role, suppliers, status, created_at, modified_at,"
              " position) VALUES ('u' || %(t)s, 'O', 'support', '{NW}', 'active', now(), now(), %(n)s)"),
     ),
     "failures": Listed(
         "/console/errors/?supplier=NW", "Failed imports", r"<code>p(\d{4})\.x</code>", 50,
         _sql(_FAILURE.replace("%(code)s", "'blank'")),
+    ),
+    "runs": Listed(
+        "/console/runs/", "Runs", r"/runs/NW/r(\d{4})/", 50,
+        _sql("INSERT INTO import_run (supplier, run, mode, started_at, last_at, position, valid, refused) VALUES"
+             " ('NW', 'r' || lpad(%(d)s::text, 4, '0'), 'create', '2026-11-22'::timestamptz + %(n)s * '1 s'::interval,"
+             " now(), 1, 0, 0)", is_last_first=True),
     ),
     "refusals": Listed(
         "/console/errors/", "Refused requests", r"<code>r(\d{4})\.x</code>", 50,
@@ -106,13 +112,13 @@ LISTS = {
              " 'code' || lpad(%(d)s::text, 4, '0'), '{}' FROM (SELECT %(n)s::bigint AS n) AS r", is_last_first=True),
     ),
     "attached records": Listed(
-        PAGE, "Attached records", r"<code>r(\d{4})</code>", 100,
+        f"{PAGE}?tab=attached", "Attached records", r"<code>r(\d{4})</code>", 100,
         _sql("INSERT INTO account_record (stream, kind, supplier, external_account_number, account_number,"
              " is_cancelled, created_at, modified_at, position) VALUES ('delivery-note/NW/A%%2F1/r' || %(t)s,"
              " 'delivery-note', 'NW', 'A/1', 'A-1', false, '2026-11-22'::timestamptz, now(), 1)"),
     ),
     "rows of the platform": Listed(
-        PAGE, "ledger", r"<td>c(\d{4})</td>", 100,
+        f"{PAGE}?tab=platform", "ledger", r"<td>c(\d{4})</td>", 100,
         _sql("INSERT INTO platform.ledger (account_number, ordinal, ledger_code)"
              " VALUES ('A-00000001', %(n)s, 'c' || %(t)s)"),
     ),
@@ -227,15 +233,16 @@ def test_a_place_that_no_page_has_given_is_refused(account: Ledger, database: Po
                 for broken in BROKEN if name in ("refused-after", "rows-after") else BROKEN[:3]:
                     status = browser.get(path, params={name: broken}).status_code
                     assert status == 400, (path, name, broken)
-        for name in ("after", "supplier-after", "key-after"):
+        for kind in ("suppliers", "users", "keys"):
             for odd in ("\0", "é" * 500, "'\"><"):
-                assert browser.get("/console/suppliers/", params={name: odd}).status_code == 200
+                assert browser.get(f"/console/{kind}/", params={"after": odd}).status_code == 200
 
 
 def test_the_others_of_a_page_stay_where_they_are(account: Ledger, database: PostgresUrls) -> None:
-    for name in ("suppliers", "keys"):
-        put_in(database, LISTS[name].insert, range(101))
+    for name in ("failures", "refusals"):
+        put_in(database, LISTS[name].insert, range(100, 151))
 
     with console_app(database) as app, visitor(app, signed_in(account, role="operator")) as browser:
-        page = browser.get("/console/suppliers/?key-after=k0050")
-        assert 'href="/console/suppliers/?key-after=k0050&amp;supplier-after=' in page.text
+        here = unescape(re.findall(r'rel="next" href="([^"#]*)"', browser.get("/console/errors/").text)[0])
+        later = re.findall(r'rel="next" href="([^"]*)"', browser.get(here).text)
+        assert [(address.startswith(f"{escape(here)}&amp;refused-after=")) for address in later] == [True]

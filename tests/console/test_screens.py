@@ -16,9 +16,11 @@ import msgspec
 import psycopg
 import pytest
 
+from cli.checkup.finding import good, wrong
+from console.settings import ConsoleSettings
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import CompleteImport, FailImport, stream_of
-from eventstore.aggregates.supplier import CreateSupplier
+from eventstore.aggregates.supplier import ChangeSupplierStatus, CreateSupplier
 from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
 from eventstore.log.intake_stop import stop_intake
@@ -31,6 +33,7 @@ from projections.auxiliary.refused_attempts import Attempt
 from projections.queries.vitals import read_part
 from projections.versions.overview import version_standings
 from projections.views.owner_task import owner_tasks
+from schemas.sentence import Sentence
 from tests.support.auditors import audited
 from tests.support.console import Browser, console_app, csrf_in, send, signed_in, visitor, words_of
 from tests.support.following import follow
@@ -87,14 +90,13 @@ def test_a_run_shows_its_warnings(book: Ledger, database: PostgresUrls) -> None:
     follow(book)
 
     with visiting(database, signed_in(book, suppliers=(SUPPLIER,))) as browser:
-        page = browser.get("/console/imports/", params={"run": "tuesday", "supplier": SUPPLIER})
-        words = words_of(page.text)
-        assert "Run tuesday Refused: 0 · With warnings: 2" in words
-        assert "2 invalid_postcode billing_postcode" in words
-        foreign = browser.get("/console/imports/", params={"run": "tuesday", "supplier": "FOREIGN"})
-        assert "With warnings" not in foreign.text
-        other = browser.get("/console/imports/", params={"run": "wednesday", "supplier": SUPPLIER})
-        assert "With warnings" not in other.text
+        listed = browser.get("/console/imports/", params={"run": "tuesday", "supplier": SUPPLIER}).text
+        assert f'href="/console/runs/{SUPPLIER}/tuesday/"' in listed
+        words = words_of(browser.get(f"/console/runs/{SUPPLIER}/tuesday/").text)
+        assert "Refused 0 With warnings 2" in words
+        assert re.search(r"invalid_postcode .*billing_postcode 2", words.partition("Warnings")[2])
+        assert browser.get("/console/runs/FOREIGN/tuesday/").status_code == 404
+        assert browser.get(f"/console/runs/{SUPPLIER}/wednesday/").status_code == 404
 
 
 def test_a_stopped_intake_is_named_and_refuses_a_retry(book: Ledger, database: PostgresUrls) -> None:
@@ -206,7 +208,7 @@ def test_a_second_tab_is_told_that_somebody_was_faster(book: Ledger, database: P
 
 
 def test_many_are_decided_about_after_a_preview(book: Ledger, database: PostgresUrls) -> None:
-    with visiting(database, signed_in(book)) as browser:
+    with visiting(database, signed_in(book, role="operator")) as browser:
         chosen = {"verb": "retry", "chosen": [f"{SUPPLIER}/E/1", f"{SUPPLIER}/D-1", "FOREIGN/X", "nonsense"]}
         preview = followed(browser, "/console/imports/decide/", chosen, at="/console/imports/")
         assert "1 import " in words_of(preview.text)
@@ -318,7 +320,7 @@ def test_errors_lead_to_the_accounts_in_both_languages(book: Ledger, database: P
         [address] = re.findall(link, page.text)
         listed = browser.get(unescape(address)).text
         assert "E/1" in listed
-        assert listed.count('<input type="hidden" name="fixed" value="no">') == 2  # narrowing further, and deciding
+        assert listed.count('<input type="hidden" name="fixed" value="no">') == 3  # searching, narrowing, deciding
         assert "E/1" not in browser.get(unescape(address).replace("fixed=no", "fixed=yes")).text
         code = words_of(browser.get("/console/errors/invalid_iban/").text)
         assert "Die IBAN eines Bankkontos muss gültig sein." in code
@@ -438,3 +440,163 @@ def test_pages_are_honest_where_there_is_nothing(ledger: Ledger, database: Postg
         ):  # fmt: skip
             answer = browser.get(path)
             assert (answer.status_code, says in words_of(answer.text)) == (200, True), path
+
+
+def row_of(page: str, number: str) -> str:
+    """The words of a row of a table."""
+    rows = [words_of(f"<main>{row}") for row in re.findall(r"<tr[ >].*?</tr>", page, re.DOTALL)]
+    [row] = [row for row in rows if number in row]
+    return row
+
+
+def test_the_list_shows_the_masked_person_the_real_problem_and_the_run(book: Ledger, database: PostgresUrls) -> None:
+    with visiting(database, signed_in(book)) as browser:
+        page = browser.get("/console/imports/").text
+        failed = row_of(page, "E/1")
+        assert "C••• Y•••, 60•••" in failed
+        assert (
+            "The IBAN of a bank account must be valid. invalid_iban in payment_instructions[].bank_account.iban"
+            in failed
+        )
+        assert "account_failed_validation" not in failed
+        assert "monday" in row_of(page, "P-1")
+        assert ("Yılmaz" in page, "yilmaz" in page) == (False, False)
+        exported = browser.get("/console/imports/export/").text
+        assert re.search(r"E/1,ERRORED,,invalid_iban,payment_instructions\[\]\.bank_account\.iban,", exported)
+
+
+def test_filters_are_chips_with_counts_and_can_be_removed(book: Ledger, database: PostgresUrls) -> None:
+    with visiting(database, signed_in(book)) as browser:
+        words = words_of(browser.get("/console/imports/").text)
+        assert words.startswith(
+            "Imports 4 Export as CSV All 4 Waiting 1 Processed 1 Failed 2 All suppliers 4 FOREIGN 0 NORDWIND 4"
+        )
+        narrowed = browser.get("/console/imports/", params={"status": "ERRORED", "supplier": SUPPLIER}).text
+        assert words_of(narrowed).startswith("Imports 2 Export as CSV All 4")
+        [chosen] = set(re.findall(r'aria-current="true">Failed <span class="count">(\d)', narrowed))
+        assert chosen == "2"
+        page = browser.get("/console/imports/", params={"run": "monday", "code": "invalid_iban"}).text
+        [without] = re.findall(r'href="([^"]*)">Run: monday', page)
+        assert unescape(without) == "/console/imports/?code=invalid_iban"
+        of_run = words_of(browser.get("/console/imports/", params={"run": "monday", "supplier": SUPPLIER}).text)
+        assert of_run.startswith("Imports 1 Export as CSV All 1 Waiting 1")
+        searched = find(browser, "Demir").text
+        assert "“Demir” ×" in words_of(searched)
+
+
+def test_commands_are_in_one_drawer_that_support_does_not_have(book: Ledger, database: PostgresUrls) -> None:
+    at = f"/console/imports/{SUPPLIER}/E%2F1/"
+    for role, is_there in (("support", False), ("auditor", True), ("operator", True)):
+        with visiting(database, signed_in(book, role=role)) as browser:  # type: ignore[arg-type]
+            for path in (at, "/console/projections/", "/console/proof/"):
+                page = browser.get(path).text
+                assert ("importledger " in words_of(page), page.count('<details class="cli">')) == (is_there, is_there)
+                assert "importledger " not in page.partition('<details class="cli">')[0]
+
+
+def test_the_first_page_begins_with_what_somebody_has_to_do(book: Ledger, database: PostgresUrls) -> None:
+    with visiting(database, signed_in(book, role="operator")) as browser:
+        page = browser.get("/console/").text
+        todo = words_of(page).partition("Suppliers")[0]
+        assert "Failed 2 accounts An IBAN is not valid. payment_instructions[].bank_account.iban" in todo
+        assert "Nothing" not in todo
+        assert row_of(page, SUPPLIER).startswith(f"{SUPPLIER} ongoing 4 2 66.7% 1 ")
+        command = ChangeSupplierStatus(status="paused", reason="wait")
+        book.execute(supplier_stream(SUPPLIER), command, at=now(), by="t")
+        with psycopg.connect(database.admin) as connection:
+            connection.execute(
+                "INSERT INTO parked_streams (name, version, stream, position, error)"
+                " VALUES ('throughput', 1, 'import/NORDWIND/x', 1, 'e')"
+            )
+        todo = words_of(browser.get("/console/").text).partition("Suppliers")[0]
+        assert f"paused {SUPPLIER} 1 import waits" in todo
+        assert "Parked streams throughput 1" in todo
+    with visiting(database, signed_in(book, suppliers=("FOREIGN",))) as browser:
+        todo = words_of(browser.get("/console/").text).partition("Suppliers")[0]
+        assert "Nothing: no import waits for anybody." in todo
+
+
+def test_findings_of_doctor_are_among_what_an_operator_has_to_do(book: Ledger, database: PostgresUrls) -> None:
+    findings = [good("clock", Sentence("x", "x")), wrong("disk", Sentence("The disk is full.", "Voll."))]
+    settings = ConsoleSettings(examine=lambda: findings)
+    with console_app(database, settings=settings) as app:
+        for role, is_there in (("operator", True), ("support", False)):
+            with visitor(app, signed_in(book, role=role)) as browser:  # type: ignore[arg-type]
+                browser.get("/console/system/")
+                todo = words_of(browser.get("/console/").text).partition("Suppliers")[0]
+                assert ("wrong Disk" in todo, "Clock" in todo) == (is_there, False)
+
+
+def test_a_cause_of_failures_unfolds_to_examples_and_what_to_do(book: Ledger, database: PostgresUrls) -> None:
+    with visiting(database, signed_in(book)) as browser:
+        page = browser.get("/console/errors/").text
+        words = words_of(page)
+        assert "Failed imports 2" in words
+        [cause] = re.findall(r'<th scope="row"><details>.*?</details>', page, re.DOTALL)
+        shown = words_of(f"<main>{cause}")
+        assert "An IBAN is not valid." in shown
+        assert "To do: Compare the IBAN with the mandate" in shown
+        assert re.search(r"Examples: E-2 \(NORDWIND\) , E/1 \(NORDWIND\)", shown)
+        text = unescape(re.findall(r"<textarea[^>]*>(.*?)</textarea>", cause, re.DOTALL)[0])
+        assert text.startswith("Accounts of NORDWIND that fail for one cause: 2\n")
+        assert "Yılmaz" not in page
+        assert re.search(r'class="number">100%</td>', page)
+        [listed] = re.findall(r'href="(/console/imports/export/[^"]*)"', page)
+        assert browser.get(unescape(listed)).text.count(",ERRORED,") == 2
+        whole = {"verb": "retry", "scope": "all"} | dict(
+            re.findall(r'name="(supplier|code|path|fixed)" value="([^"]*)"', cause)
+        )
+        preview = followed(browser, "/console/imports/decide/", whole, at="/console/errors/")
+        assert "2 imports" in words_of(preview.text)
+    with visiting(database, signed_in(book, role="auditor")) as browser:
+        assert 'action="/console/imports/decide/"' not in browser.get("/console/errors/").text
+
+
+def test_a_run_shows_its_progress_problems_and_failures_file(book: Ledger, database: PostgresUrls) -> None:
+    for number in ("T-1", "T-2"):
+        stage(book, person(number, "Groß"), run="tuesday")
+    fails(book, stream_of(SUPPLIER, "T-1"))
+    follow(book)
+    with visiting(database, signed_in(book, role="operator")) as browser:
+        listed = browser.get("/console/runs/").text
+        assert row_of(listed, "tuesday").startswith("tuesday Import NORDWIND running 2 1 0")
+        page = browser.get(f"/console/runs/{SUPPLIER}/tuesday/").text
+        words = words_of(page)
+        assert "All 2 Waiting 1 Failed 1" in words
+        assert re.search(r"An IBAN is not valid\..*invalid_iban payment_instructions\[\]\.bank_account\.iban 1", words)
+        assert 'hx-trigger="every 2s"' in page
+        [failures] = re.findall(r'href="([^"]*)" download', page)
+        lines = browser.get(unescape(failures)).text.splitlines()
+        assert [line.split(",")[1] for line in lines[1:]] == ["T-1"]
+        assert "Revert…" in words
+    with visiting(database, signed_in(book)) as browser:
+        assert "Revert…" not in words_of(browser.get(f"/console/runs/{SUPPLIER}/tuesday/").text)
+
+
+def test_shortcuts_can_be_turned_off(book: Ledger, database: PostgresUrls) -> None:
+    with visiting(database, signed_in(book)) as browser:
+        at = "/console/shortcuts/"
+        assert ('data-shortcuts="' in browser.get(at).text, "Turn shortcuts off" in browser.get(at).text) == (
+            True,
+            True,
+        )
+        send(browser, at, {"shortcuts": "off"})
+        assert ('data-shortcuts="' in browser.get(at).text, "Turn shortcuts on" in browser.get(at).text) == (
+            False,
+            True,
+        )
+
+
+def test_the_newest_checkpoint_can_be_downloaded(book: Ledger, database: PostgresUrls, folder: Path) -> None:
+    at = "/console/proof/checkpoint.note"
+    with visiting(database, signed_in(book)) as browser:
+        assert browser.get(at).status_code == 404
+        with psycopg.connect(database.admin, autocommit=True) as connection:
+            sealed = seal(connection, LogKey.of("A" * 43), CheckpointCopies(folder.as_uri()), at=now())
+        assert sealed is not None
+        answer = browser.get(at)
+        assert (answer.text, answer.headers["content-disposition"]) == (
+            sealed.note,
+            f'attachment; filename="checkpoint-{sealed.note.splitlines()[1]}.note"',
+        )
+        assert f'href="{at}"' in browser.get("/console/proof/").text

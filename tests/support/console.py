@@ -178,10 +178,10 @@ def words_of(page: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", body.partition(">")[2])).split())
 
 
-def stage_account(ledger: Ledger, supplier: str, external: str, **fields: Any) -> None:
+def stage_account(ledger: Ledger, supplier: str, external: str, *, run: str = "", **fields: Any) -> None:
     """An import of this account, as it was sent."""
     body = msgspec.json.encode({"import_supplier": supplier, "external_account_number": external, **fields})
     payload = Payload.of(body)
     digest = payload.sha256.hex()
-    command = StageImport(payload_sha256=digest, content_sha256=digest, payload_bytes=len(body))
+    command = StageImport(payload_sha256=digest, content_sha256=digest, payload_bytes=len(body), run=run)
     ledger.execute(import_stream(supplier, external), command, at=now(), by="tester", payload=payload)

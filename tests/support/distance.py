@@ -14,7 +14,7 @@ NEAR = {"schemas", "market", "eventstore", "projections", "workers", "redaction"
 LONGEST = (
     "faults/test_chaos.py",
     "journeys/test_documents.py",
-    "journeys/test_console.py",
+    "console/test_journeys.py",
     "journeys/test_troubles.py",
     "journeys/test_faults.py",
     "journeys/test_support.py",
@@ -31,7 +31,7 @@ PROGRAMS = {"journeys", "faults", "hostile"}
 
 def distance(item: pytest.Item) -> int:
     """0: starts nothing. 1: starts programs, which takes long, so that it must not come last. 2: a shared server."""
-    if _folder(item) in PROGRAMS:
+    if _folder(item) in PROGRAMS or rank(item) < len(LONGEST):
         return 1
     return 2 if SERVERS & _fixtures(item) else 0
 

@@ -48,9 +48,9 @@ class ImportClient:
         while not self._idle.empty():
             self._idle.get_nowait().close()
 
-    def create(self, account: bytes) -> Answer:
+    def create(self, account: bytes, run: str = "") -> Answer:
         """Submit an account. Repeated on 503 and lost connections, which is safe: content decides, not count."""
-        return self._request("POST", "/v2/data-import/accounts/", account)
+        return self._request("POST", "/v2/data-import/accounts/" + (f"?run={run}" if run else ""), account)
 
     def validate(self, account: bytes) -> Answer:
         return self._request("POST", "/v2/data-import/accounts/validate/", account)

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from console.presentation.formats import Formats
+from eventstore.clock import now
 
 LAST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
@@ -23,3 +24,27 @@ def test_a_moment_at_the_ends_of_the_calendar_is_shown(at: datetime, moment: str
     formats = Formats("de")
     assert (formats.moment(at), formats.day(at)) == (moment, day)
     assert formats.ago(at)
+
+
+def test_a_relative_time_shows_the_exact_one_on_hover() -> None:
+    at = now() - timedelta(minutes=3)
+    shown = Formats("de").when(at)
+    assert f'title="{Formats("de").moment(at)}"' in shown
+    assert ">vor 3 Minuten</time>" in shown
+    assert Formats("de").when(None) == "–"
+
+
+@pytest.mark.parametrize(
+    ("path", "label"),
+    [
+        ("billing_postcode", "Postleitzahl"),
+        ("customers[].email", "E-Mail-Adresse"),
+        ("customers.0", "Kunden"),
+        ("billing_address1", "Rechnungsadresse 1"),
+        ("unknown.0.field", ""),
+        ("", ""),
+    ],
+)
+def test_a_field_has_its_german_term_beside_its_wire_name(path: str, label: str) -> None:
+    assert Formats("de").label(path) == label
+    assert Formats("en").label(path) == ""

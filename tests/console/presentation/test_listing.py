@@ -57,7 +57,7 @@ def test_rows_are_written_as_csv() -> None:
     )  # fmt: skip
     assert csv_in("de").head == b"\xef\xbb\xbf" + ",".join(CSV_COLUMNS).encode() + b"\r\n"
     problem = "blank,customers[].email,Customers → email must not be blank."
-    times = "2026-11-22T09:00:00Z,2026-11-22T09:00:00Z\r\n"
+    times = "2026-11-22T10:00:00+01:00,2026-11-22T10:00:00+01:00\r\n"  # German market time
     assert as_csv([row]).decode() == f'S,"\'=A,""1""",ERRORED,,{problem},{times}'
     assert "nicht leer" in csv_in("de").encode([row]).decode()
     clean = msgspec.structs.replace(row, error_code=None, error_path="")

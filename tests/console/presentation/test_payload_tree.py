@@ -7,7 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from console.presentation.payload_tree import MAX_VALUES, PayloadNode, naming_person, payload_tree
+from console.presentation.payload_tree import (
+    MAX_VALUES,
+    PERSON,
+    PayloadNode,
+    naming_person,
+    payload_tree,
+    person_in,
+    values_at,
+)
 from schemas.base import Problem
 from tests.support.make import an_account, encoded
 
@@ -132,3 +140,24 @@ def test_a_text_names_a_person_if_it_has_a_masked_value(text: str, is_named: boo
     harmless = "checked twice"
     assert naming_person([harmless, text], msgspec.json.encode(account)) == ({text} if is_named else set())
     assert naming_person([text], b"no JSON") == {text}
+
+
+def test_a_person_is_named_by_headings_and_masked_until_it_is_asked_for() -> None:
+    account = an_account()
+    masked, clear = (dict(person_in(encoded({"payload": account}), is_clear=is_clear)) for is_clear in (False, True))
+    assert masked.keys() == clear.keys() == PERSON.keys()
+    assert (masked["Name"], clear["Name"]) == ("C••• Y•••", "Clara Yılmaz")
+    assert clear["Address"] == "Schillerstraße 194 Frankfurt am Main 60311"
+    assert [heading for heading in clear if clear[heading] == masked[heading]] == []
+    assert person_in(b"[1]", is_clear=True) == []
+    strange = encoded({"customers": [{"family_name": ["x"]}, 7], "billing_postcode": 5})
+    assert person_in(strange, is_clear=True) == []
+
+
+def test_the_value_at_the_place_of_a_problem_is_masked_like_the_tree() -> None:
+    body, name = encoded(an_account()), Problem("customers.0.family_name", "invalid", "No.")
+    problems = (IBAN, name, ABSENT, WHOLE)
+    masked, clear = (values_at(body, problems, is_clear=is_clear) for is_clear in (False, True))
+    assert set(masked) == set(clear) == {IBAN.attr, name.attr}
+    assert (masked[name.attr], clear[name.attr]) == ("Y•••", "Yılmaz")
+    assert values_at(body, problems, is_clear=False, shown={name.attr})[name.attr] == "Yılmaz"

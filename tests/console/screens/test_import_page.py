@@ -57,7 +57,7 @@ def test_times_of_the_platform_are_german_and_only_personal_fields_are_masked(
 ) -> None:
     ImportProcessor(supplier, worker=lambda: 7).process([stage(supplier, ACCOUNT)])
     with visiting(database, supplier) as browser:
-        page = browser.get(PAGE).text
+        page = browser.get(f"{PAGE}?tab=platform").text
         [reading] = re.findall(r'id="t-reading".*?</details>', page, re.DOTALL)
         assert "1 Jan 2022, 00:00:00 CET" in reading
         assert "2021-12-31" not in page
@@ -133,7 +133,7 @@ def test_payloads_are_named_by_date_run_and_sender(supplier: Ledger, database: P
     stage(supplier, ACCOUNT, run="monday")
     stage(supplier, changed(ACCOUNT, "20099", "billing_postcode"), run="tuesday")
     with visiting(database, supplier) as browser:
-        page = browser.get(PAGE).text
+        page = browser.get(f"{PAGE}?tab=received").text
         names = re.findall(r"<option value=\"\d+\"[^>]*>([^<]*)</option>", page)
         assert len(names) == 4
         day = f"{now().astimezone(MARKET_TIME):%Y, %H:}"
@@ -146,9 +146,9 @@ def test_the_path_of_a_missing_document_is_shown_to_support(supplier: Ledger, da
     stage(supplier, ACCOUNT)
     path = ACCOUNT["statements"][0]["statement_path"]
     with visiting(database, supplier) as browser:
-        assert path not in browser.get(PAGE).text
+        assert path not in browser.get(f"{PAGE}?tab=received").text
         fails(supplier, MISSING)
-        page = unescape(browser.get(PAGE).text)
+        page = unescape(browser.get(f"{PAGE}?tab=received").text)
         assert f'statement_path</span>: <span class="value">{path}</span>' in page
         assert re.search(rf"<strong>[^<]*{re.escape(path)}</strong>", page)
         assert "Yılmaz" not in page
@@ -167,3 +167,39 @@ def test_an_account_that_was_never_accepted_shows_sentences(supplier: Ledger, da
             assert sentence in words
             assert "account_failed_validation" in words
             assert "blank in customers.0.family_name" in words.replace(" in ", " in ")
+
+
+def test_a_cause_has_its_value_its_german_field_and_what_to_do(supplier: Ledger, database: PostgresUrls) -> None:
+    stage(supplier, ACCOUNT, run="monday")
+    fails(supplier, "blank@customers.0.family_name", "invalid_iban@payment_instructions.0.bank_account.iban")
+    with visiting(database, supplier, **{"Accept-Language": "de"}) as browser:
+        page = browser.get(PAGE).text
+        words = words_of(page)
+        assert "Ursache (2 Fehler)" in words
+        assert "Feld Nachname customers.0.family_name Wert Y••• Zu tun " in words
+        assert "Yılmaz" not in page
+        [text] = re.findall(r'<textarea[^>]*id="importer-text"[^>]*>(.*?)</textarea>', page, re.DOTALL)
+        assert text.startswith(f"Konto {NUMBER} von {SUPPLIER} ist im Lauf monday fehlgeschlagen:")
+        assert ("(blank, customers.0.family_name)" in text, "Y•••" in text) == (True, False)
+        received = words_of(browser.get(f"{PAGE}?tab=received").text)
+        assert "billing_postcode Postleitzahl : 60•••" in received
+        send(browser, f"/console/personal-data/{SUPPLIER}/{NUMBER}/", {"reason": "ticket 7"}, at=PAGE)
+        shown = browser.get(PAGE).text
+        assert "Name Clara Yılmaz Adresse Schillerstraße" in words_of(shown)
+        [text] = re.findall(r'<textarea[^>]*id="importer-text"[^>]*>(.*?)</textarea>', shown, re.DOTALL)
+        assert "Yılmaz" not in text
+
+
+def test_each_tab_has_its_part_and_keeps_the_time(supplier: Ledger, database: PostgresUrls) -> None:
+    ImportProcessor(supplier, worker=lambda: 7).process([stage(supplier, ACCOUNT)])
+    position = supplier.history(STREAM)[-1].position
+    parts = {"history": "History", "received": "Payload", "platform": "Platform records", "proof": "Proof"}
+    parts["attached"] = "Attached records"
+    with visiting(database, supplier) as browser:
+        for tab, heading in parts.items():
+            page = browser.get(PAGE, params={"tab": tab, "as_of": str(position)}).text
+            headings = re.findall(r'<h2 id="(?:line|payload|platform|proof|records)-head">([^<]*)<', page)
+            assert headings == [heading]
+            [current] = re.findall(r'<a href="([^"]*)" aria-current="page">[^<]*</a>(?=.*</nav>)', page)[-1:]
+            assert unescape(current) == f"{PAGE}?tab={tab}&as_of={position}"
+        assert browser.get(PAGE, params={"tab": "nonsense"}).text.count('id="line-head"') == 1

@@ -1,5 +1,7 @@
 """Access to personal data needs a reason, is an event, and is listed for auditors."""
 
+from datetime import timedelta
+
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates import disclosure, import_process
 from eventstore.clock import now
@@ -7,6 +9,7 @@ from eventstore.log.ledger import Ledger
 from projections.queries.history import read_account_history
 from projections.retention.erasure import erase
 from projections.views.disclosure import DISCLOSURE_VIEW
+from schemas.base import MARKET_TIME
 from tests.support.console import console_app, new_session, new_user, send, signed_in, stage_account, visitor
 
 CANARY = "<script>alert(1)</script> Anna rief an"
@@ -47,3 +50,25 @@ def test_a_stream_names_its_account() -> None:
     assert disclosure.identity_of(stream) == ("NW", "A/1")
     assert DISCLOSURE_VIEW.named_by(stream) == {"supplier": "NW", "external_account_number": "A/1"}
     assert DISCLOSURE_VIEW.named_by(import_process.stream_of("NW", "A/1")) is None
+
+
+def test_accesses_are_filtered_by_user_account_and_day(database: PostgresUrls, ledger: Ledger) -> None:
+    users = [new_user(ledger, suppliers=["NW"], name=name) for name in ("Sam Support", "Eva Eins")]
+    for external, user in (("A1", users[0]), ("A2", users[0]), ("A2", users[1])):
+        command = disclosure.ShowPersonalData(user=user, what=("account",), reason="r")
+        ledger.execute(disclosure.stream_of("NW", external), command, at=now(), by=f"user:{user}")
+    today = now().astimezone(MARKET_TIME).date()
+    with console_app(database) as app, visitor(app, signed_in(ledger, role="auditor", suppliers=["NW"])) as auditor:
+        for chosen, number in (
+            ({}, 3),
+            ({"user": users[0]}, 2),
+            ({"account": "A2"}, 2),
+            ({"user": users[1], "account": "A1"}, 0),
+            ({"day": today.isoformat()}, 3),
+            ({"day": (today - timedelta(days=1)).isoformat()}, 0),
+        ):
+            page = auditor.get("/console/personal-data/", params=chosen).text
+            assert (page.count("/console/imports/NW/"), f"<small>{number}</small>" in page) == (number, True), chosen
+        assert auditor.get("/console/personal-data/", params={"day": "tomorrow"}).status_code == 400
+    with console_app(database) as app, visitor(app, signed_in(ledger, role="auditor", suppliers=["SW"])) as other:
+        assert "Sam Support" not in other.get("/console/personal-data/", params={"user": users[0]}).text

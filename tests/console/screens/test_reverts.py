@@ -30,7 +30,7 @@ def test_a_run_is_reverted_and_an_account_released_with_numbers_first(
 ) -> None:
     ledger.execute(supplier.stream_of(SUPPLIER), supplier.CreateSupplier(), at=now(), by="t")
     push(ledger, 1, 2)
-    listed, account = f"/console/imports/?supplier={SUPPLIER}&run=monday", f"/console/imports/{SUPPLIER}/{EXTERNAL}/"
+    listed, account = f"/console/runs/{SUPPLIER}/monday/", f"/console/imports/{SUPPLIER}/{EXTERNAL}/"
     with console_app(database) as app, visitor(app, signed_in(ledger, role="operator")) as browser:
         follow(ledger)
         assert "Revert…" in words_of(browser.get(listed).text)

@@ -48,8 +48,8 @@ def test_an_operator_sets_up_a_supplier_a_key_and_a_user(database: PostgresUrls,
             words = words_of(browser.get(path).text)
             assert ("complete" in words, CANARY in words) == (True, True)  # what was typed, and not its id
         key = {"organisation": CANARY.replace("/", ""), "suppliers": "NW", "role": "importer", "rate": "5"}
-        assert send(browser, "/console/keys/", key, at=home).status_code == 303
-        assert "waiting for the relay" in browser.get(home).text
+        assert send(browser, "/console/keys/", key, at="/console/keys/").status_code == 303
+        assert "waiting for the relay" in browser.get("/console/keys/").text
         user = {
             "email": "eve@example.org",
             "name": CANARY,
@@ -61,8 +61,9 @@ def test_an_operator_sets_up_a_supplier_a_key_and_a_user(database: PostgresUrls,
             link = browser.get(send(browser, "/console/users/", user, at=home).headers["location"])
             assert "/console/sign-in/" in link.text
             assert "/console/sign-in/" not in browser.get(str(link.url)).text
-            page = browser.get(home).text
+            page = browser.get("/console/users/").text
             assert "<script>alert" not in page
+            assert "<script>alert" not in browser.get("/console/keys/").text
             [user_id] = re.findall(r"/console/users/(u_[0-9a-f]{12})/\">&#34;&gt;", page)
             for change in ("sign-out", "disable", "enable", "link"):
                 answer = send(browser, f"/console/users/{user_id}/{change}/", at=f"/console/users/{user_id}/")
@@ -136,7 +137,7 @@ def test_a_form_that_is_sent_twice_does_nothing_twice(database: PostgresUrls, no
     fields = NEW_KEY | {"email": "eve@example.org", "role": "support", "name": "Eve"}
     cookies = signed_in(nordwind, role="operator")
     with carrying_out(database), console_app(database) as app, visitor(app, cookies) as browser:
-        page = browser.get("/console/suppliers/").text
+        page = browser.get(f"/console/{path}/").text
         [form] = set(re.findall(r'name="form" value="([0-9a-f]{32})"', page))
         sent = fields | {"csrf": csrf_in(page), "form": form}
         answers = [browser.post(f"/console/{path}/", data=sent) for _ in range(2)]
@@ -189,8 +190,8 @@ def test_a_wrong_setting_is_shown_at_its_field_and_what_was_typed_stays(
         assert browser.post(form, data=corrected).status_code == 303
         for elsewhere in ("https://example.org/", "/v2/", "/console/nothing/", "/console/"):
             assert f'action="{form}"' not in send(browser, form, fields | {"here": elsewhere}, at=at).text
-        wrong = NEW_KEY | {"suppliers": "NONE", "here": "/console/suppliers/"}
-        refused = send(browser, "/console/keys/", wrong, at="/console/suppliers/")
+        wrong = NEW_KEY | {"suppliers": "NONE", "here": "/console/keys/"}
+        refused = send(browser, "/console/keys/", wrong, at="/console/keys/")
         assert 'role="alert">No supplier has this code.</p>' in refused.text
         assert "importledger-secret" not in browser.cookies
 
@@ -293,7 +294,7 @@ def test_an_operator_of_one_supplier_reaches_no_further(database: PostgresUrls, 
     cookies = signed_in(ledger, role="operator", suppliers=["NW"])
     with console_app(database) as app, visitor(app, cookies) as browser:
         home = "/console/suppliers/"
-        page = browser.get(home).text
+        page = "".join(browser.get(f"/console/{kind}/").text for kind in ("suppliers", "users", "keys"))
         assert ("/suppliers/NW/" in page, "/suppliers/SW/" in page, stranger in page) == (True, False, False)
         assert "/console/system/" not in page
         for path in (f"{home}SW/", f"/console/users/{stranger}/", "/console/system/"):
@@ -328,7 +329,7 @@ def test_nobody_is_told_that_an_address_is_that_of_a_user_elsewhere(database: Po
             added = browser.get(added.headers["location"])
             link = re.search(r"/console/sign-in/[\w-]+/", added.text)
             assert link is not None
-            listed = words_of(browser.get(home).text).count(email)
+            listed = words_of(browser.get("/console/users/").text).count(email)
             with visitor(app) as invited:
                 entered = send(invited, link[0])
             words = words_of(added.text.replace(link[0], "…")).replace(email, "…")

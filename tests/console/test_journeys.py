@@ -26,12 +26,17 @@ CANARY = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
 LONG = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft" * 2
 
 
+RUN = "monday"
+
+
 class Book(msgspec.Struct, frozen=True):
     """A supplier whose accounts have failed because documents are missing. One account has markup in its texts."""
 
     supplier: str
     failed: str
     hostile: str
+    stays: str
+    """An account whose document no test stores."""
     refused: str
     documents: Path
     path: str
@@ -87,11 +92,12 @@ def book(service: RunningService) -> Iterator[Book]:
         service.cli("supplier", "set", importer.supplier, *settings)
         account = changed(an_account(importer.supplier, 1), "Zauberwald", "customers", 0, "family_name")
         hostile = _hostile(an_account(importer.supplier, 2))
-        for body in (account, hostile):
-            assert importer.client.create(encoded(body)).status == 201
+        stays = changed(an_account(importer.supplier, 4), "Nebelhorn", "customers", 0, "family_name")
+        for body in (account, hostile, stays):
+            assert importer.client.create(encoded(body), RUN).status == 201
         refused = an_account(importer.supplier, 3) | {"external_account_number": f"R{CANARY}", CANARY: 1}
         assert importer.client.create(encoded(refused)).status == 400
-        external, other = (str(body["external_account_number"]) for body in (account, hostile))
+        external, other, third = (str(body["external_account_number"]) for body in (account, hostile, stays))
         words = ("--organisation", "Nordwind", "--role", "support", "--supplier", "*", "--json")
         user = json.loads(
             service.cli("user", "create", "canary@example.org", "--name", (CANARY + LONG)[:MAX_NAME], *words).stdout
@@ -108,12 +114,14 @@ def book(service: RunningService) -> Iterator[Book]:
         checkpoint = service.cli("seal").stdout.partition("Verifier key")[0]
 
         def has_failed() -> bool:
-            found = (importer.client.status(importer.supplier, number).body["status"] for number in (external, other))
+            found = (
+                importer.client.status(importer.supplier, number).body["status"] for number in (external, other, third)
+            )
             return all(status == "ERRORED" for status in found)
 
         wait_for(has_failed, "the accounts have failed")
         yield Book(
-            importer.supplier, external, other, str(refused["external_account_number"]), folder,
+            importer.supplier, external, other, third, str(refused["external_account_number"]), folder,
             account["statements"][0]["statement_path"], key["api_key"].split("_")[1], user["user_id"],
             link[0], checkpoint,
         )  # fmt: skip
@@ -148,7 +156,13 @@ def pages(book: Book) -> dict[str, str]:
         "import": account,
         "import-hostile": address(book, book.hostile),
         "import-past": f"{account}?as_of={datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        "import-received": f"{account}?tab=received",
+        "import-platform": f"{account}?tab=platform",
+        "import-proof": f"{account}?tab=proof",
+        "import-attached": f"{account}?tab=attached",
         "import-refused": address(book, book.refused),
+        "runs": "/console/runs/",
+        "run": f"/console/runs/{book.supplier}/{RUN}/",
         "errors": "/console/errors/",
         "error-code": "/console/errors/invalid_iban/",
         "projections": "/console/projections/",
@@ -156,6 +170,9 @@ def pages(book: Book) -> dict[str, str]:
         "proof": "/console/proof/",
         "personal-data": "/console/personal-data/",
         "suppliers": "/console/suppliers/",
+        "users": "/console/users/",
+        "keys": "/console/keys/",
+        "shortcuts": "/console/shortcuts/",
         "supplier": f"/console/suppliers/{'X' * 32}/",
         "key": f"/console/keys/{book.key_id}/",
         "user": f"/console/users/{book.user_id}/",
@@ -233,6 +250,7 @@ def test_support_finds_why_in_three_steps_and_mends_in_five(
         page.get_by_role("button", name="Retry this import").click()  # step 4
         expect(page.locator("h1 .state")).to_have_text("Processed", timeout=60_000)  # it says so by itself
         expect(page.get_by_role("button", name="Cancel this import")).to_have_count(0)
+        page.get_by_role("navigation").get_by_role("link", name="Platform records").click()
         expect(page.locator("#platform-head + details, #platform-head ~ details").first).to_be_visible()
         document.unlink()
 
@@ -256,16 +274,117 @@ def test_a_live_part_that_is_refreshed_keeps_the_focus(service: RunningService, 
         page = sitting.open("/console/projections/")
         page.get_by_role("link", name="import_failure").focus()
         page.evaluate("document.activeElement.dataset.before = 'yes'")
-        refresh = "htmx.ajax('GET', location.pathname, { target: '#live', select: '#live', swap: 'outerHTML' })"
-        page.evaluate(refresh)
+        page.evaluate(REFRESH)
         expect(page.locator("[data-before]")).to_have_count(0)
         expect(page.get_by_role("link", name="import_failure")).to_be_focused()
         page.get_by_role("region", name="Views").focus()
         page.evaluate("document.activeElement.dataset.before = 'yes'")
-        page.evaluate(refresh)
+        page.evaluate(REFRESH)
         expect(page.locator("[data-before]")).to_have_count(0)
         page.keyboard.press("Tab")
         expect(page.locator("#live a").first).to_be_focused()
+
+
+REFRESH = "htmx.ajax('GET', location.pathname, { target: '#live', select: '#live', swap: 'morph' })"
+
+
+def test_a_live_part_keeps_its_elements_and_what_was_typed_selected_and_unfolded(
+    service: RunningService, browser: Browser, book: Book
+) -> None:
+    with desk(browser, service, cookies_for(service, "operator")) as sitting:
+        page = sitting.open("/console/")
+        page.evaluate("""() => {
+            const [row] = document.querySelectorAll("#live tbody tr[id]");
+            const [field, fold] = [document.createElement("tr"), document.querySelector("#live details")];
+            row.same = fold.open = true;
+            row.before(field);  // stands for a row that has gone meanwhile
+            const input = document.querySelector("#live").appendChild(document.createElement("input"));
+            input.id = "typed";
+            input.remove();
+        }""")
+        selected = "getSelection().selectAllChildren(document.querySelector('#live tbody tr[id] a'))"
+        page.evaluate(selected)
+        chosen = page.evaluate("getSelection().toString()")
+        page.evaluate(REFRESH)
+        expect(page.locator("#live tbody tr:not([id], [data-at])")).to_have_count(0)
+        assert page.evaluate("document.querySelector('#live tbody tr[id]').same")
+        assert page.evaluate("document.querySelector('#live details').open")
+        assert page.evaluate("getSelection().toString()") == chosen != ""
+        expect(page.locator(".chart canvas")).to_have_count(1)
+
+
+def test_live_parts_can_be_paused(service: RunningService, browser: Browser, book: Book) -> None:
+    with desk(browser, service, cookies_for(service, "operator")) as sitting:
+        page = sitting.open("/console/projections/")
+        page.get_by_label("Live").uncheck()
+        page.evaluate("document.querySelector('#live').dataset.before = 'yes'")
+        page.evaluate(REFRESH)
+        expect(page.locator("#live[data-before]")).to_have_count(1)
+        page.get_by_label("Live").check()
+        page.evaluate(REFRESH)
+        expect(page.locator("#live[data-before]")).to_have_count(0)
+        sitting.open("/console/password/")
+        expect(page.get_by_text("Live", exact=True)).to_be_hidden()
+
+
+COUNTED = """addEventListener("click", (event) => {
+    if (event.detail) sessionStorage.clicks = Number(sessionStorage.clicks || 0) + 1;
+}, true)"""
+"""Counts clicks of the mouse, and not those that Enter in a form makes."""
+
+
+def test_support_copies_the_text_for_the_importer_in_three_clicks(
+    service: RunningService, browser: Browser, book: Book
+) -> None:
+    """From a caller's words to the text that names the problem, the field and what to do."""
+    permissions = ["clipboard-read", "clipboard-write"]
+    with desk(browser, service, cookies_for(service, "support"), permissions=permissions) as sitting:
+        found(sitting.open("/console/"), "nebelhorn", book.stays)
+        sitting.page.add_init_script(COUNTED)
+        page = sitting.open("/console/")
+        page.keyboard.press("/")
+        page.keyboard.type("nebelhorn")
+        page.keyboard.press("Enter")
+        page.get_by_role("link", name=book.stays).click()
+        page.get_by_role("button", name="Copy the text for the importer").click()
+        expect(page.get_by_role("button", name="Copied")).to_be_visible()
+        text = str(page.evaluate("navigator.clipboard.readText()"))
+        assert text.startswith(f"Account {book.stays} of {book.supplier} failed in run {RUN}:")
+        assert "path_does_not_exist_in_file_store, statements.0.statement_path" in text
+        assert "To do: Upload the document" in text
+        assert "Nebelhorn" not in text
+        assert 0 < int(page.evaluate("sessionStorage.clicks")) <= 3
+
+
+def test_actions_on_many_imports_appear_at_the_first_tick(
+    service: RunningService, browser: Browser, book: Book
+) -> None:
+    with desk(browser, service, cookies_for(service, "support"), java_script_enabled=False) as sitting:
+        page = sitting.open(f"/console/imports/?supplier={book.supplier}")
+        expect(page.get_by_role("button", name="Retry…")).to_be_hidden()
+        page.get_by_label(f"Select {book.stays}").check()
+        page.get_by_role("button", name="Retry…").click()
+        expect(page.get_by_role("heading", name="Retry failed imports")).to_be_visible()
+
+
+def test_shortcuts_lead_to_the_search_to_pages_and_to_their_list(
+    service: RunningService, browser: Browser, book: Book
+) -> None:
+    with desk(browser, service, cookies_for(service, "support")) as sitting:
+        page = sitting.open("/console/proof/")
+        page.keyboard.press("?")
+        expect(page.get_by_role("heading", name="Keyboard shortcuts")).to_be_visible()
+        page.keyboard.press("g")
+        page.keyboard.press("3")
+        expect(page.get_by_role("heading", name="Runs", level=1)).to_be_visible()
+        page.keyboard.press("/")
+        page.keyboard.type("?/g1")
+        expect(page.locator("#q")).to_have_value("?/g1")
+        sitting.open("/console/shortcuts/")
+        page.get_by_role("button", name="Turn shortcuts off").click()
+        expect(page.get_by_role("button", name="Turn shortcuts on")).to_be_visible()
+        page.keyboard.press("/")
+        expect(page.locator("#q")).not_to_be_focused()
 
 
 def test_back_from_an_example_of_a_preview_shows_the_preview(
@@ -312,7 +431,7 @@ def test_without_script_an_operator_lets_people_in_and_support_finds_and_retries
         page.get_by_role("button", name="Set the password").click()
         expect(page.get_by_role("status")).to_contain_text("The password is set.")
         page.get_by_text("Show as a table").click()
-        page.get_by_role("navigation").get_by_role("link", name="Suppliers", exact=True).click()
+        page.get_by_role("navigation").get_by_role("link", name="Administration", exact=True).click()
         page.get_by_text("Create a supplier").click()
         page.get_by_label("Code", exact=True).fill(f"OHNE{secrets.token_hex(4)}")
         page.get_by_role("button", name="Create").click()
@@ -322,14 +441,13 @@ def test_without_script_an_operator_lets_people_in_and_support_finds_and_retries
     with desk(browser, service, cookies_for(service, "support"), java_script_enabled=False) as sitting:
         page = sitting.open("/console/")
         found(page, book.supplier, "")
-        page.get_by_text("Filter", exact=True).click()
-        page.get_by_label("Supplier").select_option(book.supplier)
-        page.get_by_label("Status").select_option("Failed")
-        page.get_by_label("Find an account").fill("")
-        page.get_by_role("button", name="Show", exact=True).click()
+        page.get_by_role("link", name="Show all").click()
+        page.get_by_role("link", name=re.compile(f"^{book.supplier}")).click()
+        page.get_by_role("link", name=re.compile("^Failed")).click()
         page.get_by_label("All imports that fit the filter, on every page").check()
         page.get_by_role("button", name="Retry…").click()
-        expect(page.get_by_text(f"importledger retry {book.supplier} --all")).to_be_visible()
+        expect(page.get_by_text(re.compile(r"^\d+ imports?$"))).to_be_visible()
+        expect(page.get_by_text("importledger")).to_have_count(0)
         page.get_by_label("Reason").fill("without script")
         page.get_by_role("button", name="Retry", exact=True).click()
         expect(page.get_by_role("status")).to_contain_text("processed again")
@@ -344,7 +462,8 @@ def test_by_keyboard_alone_an_account_is_found_and_retried(
         expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
         page.keyboard.press("Enter")
         expect(page.locator("main")).to_be_focused()
-        sitting.tab_to("one.id === 'q'")
+        page.keyboard.press("/")
+        expect(page.locator("#q")).to_be_focused()
         page.keyboard.type(book.hostile)
         page.keyboard.press("Enter")
         expect(page.get_by_role("heading", name="Imports", level=1)).to_be_visible()

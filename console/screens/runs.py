@@ -1,0 +1,145 @@
+"""Runs: the progress, problems and results of what importers sent under one name, and what to do about them."""
+
+import asyncio
+import base64
+import time
+import zlib
+from datetime import datetime
+from functools import partial
+from urllib.parse import urlencode
+
+import msgspec
+from starlette.responses import Response
+
+from api.description.problem_sentences import sentence_at
+from api.endpoints.reconciling import CHECK_EVERY_S, WAIT_S, Reconciling, source_manifest, unbalanced
+from api.http.body_checks import run_on_body
+from api.http.errors import not_found
+from console.access.people import DECIDERS, EVERYBODY, OPERATORS
+from console.access.visit import ROOT, Visit, action, page
+from console.presentation.formats import Formats
+from console.presentation.listing import Filter, hidden, revealed
+from console.presentation.rendering import segment
+from console.presentation.texts import N_
+from console.screens.paging import TextKey, page_of
+from eventstore.aggregates.import_process import STATUSES
+from projections.platform.totals import Totals
+from projections.queries.supplier_overview import supplier_codes
+from projections.versions.overview import stale_since
+from projections.views.account_release import run_released_at
+from projections.views.import_run import IMPORT_RUN, RunState, newest_runs, run_state
+from schemas.run import RunRecord
+
+AT_ONCE = 50
+MAX_PROBLEMS = 100
+"""Problems shown of a run, the most frequent first."""
+MAX_DIFFERENCES = 20
+"""Differences that an address holds, encrypted."""
+Share = tuple[str, int, float]
+
+
+@page("/runs/", roles=EVERYBODY, nav=N_("Runs"))
+async def run_list(visit: Visit) -> Response:
+    """List the runs of the suppliers that the user sees, the newest first."""
+    codes = await visit.read(supplier_codes, visit.person.listed_reach)
+    chosen = visit.query("supplier")
+    query = partial(newest_runs, suppliers=[code for code in codes if chosen in ("", code)])
+    states, more = await page_of(visit, "before", query, tuple[datetime, TextKey, TextKey], AT_ONCE)
+    return visit.render(
+        "runs.html",
+        runs=[(state, _shares(state.record), _failures(state.record)) for state in states],
+        more=more,
+        codes=codes,
+        supplier=chosen,
+        stale=await visit.read(stale_since, (IMPORT_RUN.name,)),
+    )
+
+
+@page("/runs/{supplier}/{run}/", roles=EVERYBODY)
+async def run_page(visit: Visit) -> Response:
+    """Show a run: its progress, its problems, and the operations on its accounts."""
+    state = await _state(visit)
+    record = state.record
+    listed = Filter(supplier=record.import_supplier, run=record.run)
+    response = visit.render(
+        "run.html",
+        state=state,
+        run=record,
+        shares=_shares(record),
+        failures=_failures(record),
+        imports=[
+            (status, number, f"{ROOT}/imports/{listed.query(status=status)}") for status, number, _ in _shares(record)
+        ],
+        imports_address=f"{ROOT}/imports/{listed.query()}",
+        failures_address=f"{ROOT}/imports/export/{listed.query(status='ERRORED')}",
+        problems=[(error, sentence_at(error.code, error.path)) for error in record.errors[:MAX_PROBLEMS]],
+        warnings=[(error, sentence_at(error.code, error.path)) for error in record.warnings[:MAX_PROBLEMS]],
+        released_at=await visit.read(run_released_at, record.import_supplier, record.run),
+        may_decide=visit.person.may(DECIDERS),
+        may_operate=visit.person.may(OPERATORS),
+        compared=_compared(visit),
+        stale=await visit.read(stale_since, (IMPORT_RUN.name,)),
+    )
+    return visit.live(response, "live", is_live=state.is_waiting)
+
+
+@action("/runs/{supplier}/{run}/compare/", roles=DECIDERS)
+async def compare_run(visit: Visit) -> Response:
+    """Compare a manifest of the source with the platform. The page shows the differences; without any, it is certified.
+
+    While a worker adds up the run, the page says how far it is.
+    """
+    state = await _state(visit)
+    here, body = (
+        f"{ROOT}/runs/{segment(visit.path('supplier'))}/{segment(visit.path('run'))}/",
+        visit.form.secret("file"),
+    )
+    reconciling, manifest = (
+        Reconciling(visit.services),
+        await run_on_body(body.encode(), source_manifest, body.encode()),
+    )
+    job = await reconciling.job(state)
+    deadline = time.monotonic() + WAIT_S
+    while not job.has_ended and time.monotonic() < deadline:
+        await asyncio.sleep(CHECK_EVERY_S)
+        job = await reconciling.job(state)
+    if not job.has_ended or job.error:
+        shown = Formats(visit.language).number
+        text = N_("The run is being added up: %(done)s of %(total)s accounts. Send the manifest again in a moment.")
+        values = {"done": shown(job.accounts_done), "total": shown(job.accounts)}
+        return visit.redirect(here, notice=visit._(text, **values))
+    totals = await reconciling.record(state, msgspec.json.decode(job.totals, type=Totals))
+    unequal = await run_on_body(body.encode(), unbalanced, manifest, totals)
+    if visit.form.text("certificate") and not unequal:
+        certificate = await reconciling.certified(state, manifest, totals, visit.organisation)
+        certificate.headers["Content-Disposition"] = 'attachment; filename="certificate.json"'
+        return certificate
+    sentences = [(problem.attr, Formats(visit.language).sentence(problem.detail)) for problem in unequal]
+    found = base64.b64encode(zlib.compress(msgspec.json.encode((len(unequal), sentences[:MAX_DIFFERENCES])))).decode()
+    return visit.redirect(f"{here}?{urlencode({'compared': hidden(found, visit.token)})}#compared")
+
+
+def _compared(visit: Visit) -> tuple[int, list[tuple[str, str]]] | None:
+    """Return the number of differences in the address, and the first ones; None for an address without."""
+    text = revealed(visit.query("compared"), visit.token)
+    try:
+        return msgspec.json.decode(zlib.decompress(base64.b64decode(text)), type=tuple[int, list[tuple[str, str]]])
+    except (ValueError, zlib.error, msgspec.DecodeError):  # none, or another encrypted text of the session
+        return None
+
+
+async def _state(visit: Visit) -> RunState:
+    state = await visit.read(run_state, visit.path("supplier"), visit.path("run"))
+    if state is None:
+        raise not_found()
+    return state
+
+
+def _shares(record: RunRecord) -> list[Share]:
+    """Return (status, number, share) of each status with imports, in the order of a process."""
+    present = [(status, record.by_status.get(status, 0)) for status in STATUSES]
+    return [(status, number, number / record.total) for status, number in present if number]
+
+
+def _failures(record: RunRecord) -> int:
+    return sum(record.by_status.get(status, 0) for status in ("ERRORED", "DRY_RUN_ERRORED"))
