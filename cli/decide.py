@@ -7,18 +7,17 @@ import click
 from cli.known import require_import, require_stream, require_supplier
 from cli.operator import caused_by, open_ledger
 from cli.output import ShortText, json_option, print_result
+from cli.proposing import is_proposed
 from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.import_process import CancelImport, RetryImport, stream_of
 from eventstore.clock import now
 from eventstore.errors import IllegalTransition, Refused
-from eventstore.log.ledger import Ledger
+from eventstore.log.ledger import Ledger, Loaded
 from projections.auxiliary.typed_reasons import MAX_REASON
 from projections.retention.erasure import erase_contacts, forget_attempts
-from projections.views.import_status import SELECT_EXTERNALS
 from redaction.text import counted
-from workers.operations import erase_person
-
-IMPORTS_AT_ONCE = 500
+from workers.operations import decide_imports, erase_person, imports_of
+from workers.proposals import MANY
 
 
 def _given(context: click.Context, parameter: click.Parameter, reason: str) -> str:
@@ -41,7 +40,10 @@ def cancel(supplier: str, external: str | None, is_all: bool, reason: str, as_js
     _exactly_one(external is not None, is_all)
     with open_ledger() as ledger:
         _require(ledger, supplier, external)
-        chosen = [external] if external is not None else _externals(ledger, supplier, "PENDING", None)
+        chosen = [external] if external is not None else imports_of(ledger, "cancel", {"supplier": supplier})
+        arguments = {"supplier": supplier}
+        if len(chosen) > MANY and is_proposed(ledger, "cancel", arguments, reason, by=caused_by(), as_json=as_json):
+            return
         _decide(ledger, supplier, chosen, CancelImport(reason=reason), "cancelled", as_json=as_json)
 
 
@@ -60,7 +62,10 @@ def retry(supplier: str, external: str | None, is_all: bool, code: str | None, r
     _exactly_one(external is not None, is_all, code is not None)
     with open_ledger() as ledger:
         _require(ledger, supplier, external)
-        chosen = [external] if external is not None else _externals(ledger, supplier, "ERRORED", code)
+        arguments = {"supplier": supplier} | ({"code": code} if code is not None else {})
+        chosen = [external] if external is not None else imports_of(ledger, "retry", arguments)
+        if len(chosen) > MANY and is_proposed(ledger, "retry", arguments, reason, by=caused_by(), as_json=as_json):
+            return
         _decide(ledger, supplier, chosen, RetryImport(reason=reason), "set to be processed again", as_json=as_json)
 
 
@@ -91,6 +96,11 @@ def erase(supplier: str, external: str | None, reason: str, as_json: bool) -> No
     named = {"supplier": supplier, "external_account_number": external}
     with open_ledger() as ledger:
         _require(ledger, supplier, None)
+        stream = stream_of(supplier, external)
+        is_import = not isinstance(loaded := ledger.try_load([stream])[stream], Loaded) or loaded.version > 0
+        arguments = {"supplier": supplier, "external": external}
+        if is_import and is_proposed(ledger, "erase", arguments, reason, by=caused_by(), as_json=as_json):
+            return
         try:
             done = erase_person(ledger, supplier, external, reason, by=caused_by())
         except IllegalTransition as refusal:
@@ -114,6 +124,8 @@ def _erase_contacts(stream: str, reason: str, *, as_json: bool) -> None:
     with open_ledger() as ledger:
         with ledger.connection() as connection:
             require_stream(connection, stream)
+        if is_proposed(ledger, "erase", {"participant": stream}, reason, by=caused_by(), as_json=as_json):
+            return
         done = erase_contacts(ledger, stream, reason=reason, at=now(), by=caused_by())
     sentence = f"The contacts of {stream} are erased." if done else f"The contacts of {stream} were erased already."
     print_result(sentence, {"participant": stream, "is_erased": True, "is_new": done is not None}, as_json=as_json)
@@ -133,23 +145,15 @@ def _exactly_one(*choices: bool) -> None:
         raise click.UsageError("Name one EXTERNAL or give an option that chooses many, not both.")
 
 
-def _externals(ledger: Ledger, supplier: str, status: str, code: str | None) -> list[str]:
-    with ledger.connection() as connection:
-        rows = connection.execute(SELECT_EXTERNALS, {"supplier": supplier, "status": status, "code": code})
-        return [row["external_account_number"] for row in rows]
-
-
 def _decide(
     ledger: Ledger, supplier: str, externals: Sequence[str], command: Command, done: str, *, as_json: bool
 ) -> None:
     """Execute the command in batches, so that transactions stay short. Exit code 1 when any import was refused."""
     changed, refusals = 0, []
-    for start in range(0, len(externals), IMPORTS_AT_ONCE):
-        streams = [stream_of(supplier, external) for external in externals[start : start + IMPORTS_AT_ONCE]]
-        for outcome in ledger.execute_many(dict.fromkeys(streams, command), at=now(), by=caused_by()):
-            changed += outcome.recorded is not None
-            if outcome.refusal:
-                refusals.append(_why(outcome.refusal, done))
+    for outcome in decide_imports(ledger, supplier, externals, command, by=caused_by()):
+        changed += outcome.recorded is not None
+        if outcome.refusal:
+            refusals.append(_why(outcome.refusal, done))
     result = {"imports": len(externals), "changed": changed, "refused": len(refusals)}
     print_result(f"{changed} of {counted(len(externals), 'import')} {done}.", result, as_json=as_json)
     if refusals:

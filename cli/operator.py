@@ -15,6 +15,7 @@ from api.endpoints.supplier_settings import SUPPLIER_SETTINGS
 from cli.addresses import admin_url
 from cli.known import reason_texts, require_supplier, suggestion
 from cli.output import ShortText, json_option, lines_option, print_line, print_result, text_of
+from cli.proposing import is_proposed
 from cli.service.settings import SettingError
 from cli.supplier_settings import HELP, parsed_setting
 from eventstore.aggregates import organisation
@@ -24,10 +25,9 @@ from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
 from projections import INLINE
 from projections.auxiliary.typed_reasons import MAX_REASON
-from projections.retention.reverting import apart_from_reverts
 from projections.views.access_key import SELECT_KEYS
 from projections.views.import_supplier import SELECT_SUPPLIERS
-from workers.operations import ORGANISATION_NAME, SUPPLIER_CODE, operate
+from workers.operations import ORGANISATION_NAME, SUPPLIER_CODE, change_supplier_status, operate
 
 RATE = re.compile(r"([1-9][0-9]{0,4}|100000)/s\Z")
 
@@ -97,13 +97,14 @@ def change_status(code: str, status: suppliers.SupplierStatus, reason: str, as_j
     The new status of CODE applies on every server within a second. `paused` also holds pending imports until the
     supplier is `ongoing` again; `complete` lets accepted imports finish, and releases the accounts.
     """
-    command = suppliers.ChangeSupplierStatus(status=status, reason=reason)
     with open_ledger() as ledger:
         require_suppliers(ledger, code)
-        write_rows = apart_from_reverts(code)
-        done = ledger.execute(suppliers.stream_of(code), command, at=now(), by=caused_by(), write_rows=write_rows)
+        arguments = {"supplier": code}
+        if status == "complete" and is_proposed(ledger, "complete", arguments, reason, by=caused_by(), as_json=as_json):
+            return
+        done = change_supplier_status(ledger, code, status, reason, by=caused_by())
     sentence = f"{code} is {status}." if done else f"{code} is {status} already."
-    print_result(sentence, {"code": code, "status": status, "is_changed": done is not None}, as_json=as_json)
+    print_result(sentence, {"code": code, "status": status, "is_changed": done}, as_json=as_json)
 
 
 @supplier.command("list")

@@ -11,11 +11,13 @@ from psycopg import Connection
 from cli.addresses import admin_url
 from cli.history import market_stream
 from cli.known import require_import, require_stream
-from cli.operator import caused_by
-from cli.output import json_option, lines_option, print_line, print_result, progress_bar, text_of
+from cli.operator import caused_by, open_ledger
+from cli.output import ShortText, json_option, lines_option, print_line, print_result, progress_bar, text_of
+from cli.proposing import is_listed, is_proposed
 from eventstore.clock import now
 from eventstore.log.columns import log_head
 from projections import PROJECTIONS
+from projections.auxiliary.typed_reasons import MAX_REASON
 from projections.queries.history import account_streams
 from projections.versions.build import administrator
 from projections.versions.compare import Comparison, Difference, compare, side_by_side
@@ -144,6 +146,7 @@ def rebuild(
             chosen = [view for view in PROJECTIONS if live_version(connection, view.name).is_outdated(view)]
         for view in chosen:
             with version_lock(connection, view):
+                no_switch = no_switch or is_listed("projection_switch")
                 _rebuild(connection, view, jobs, no_switch=no_switch, as_json=as_json)
     if not chosen and not as_json:
         print_line("No projection is outdated.")
@@ -181,12 +184,20 @@ def _rebuild(connection: Connection[Any], projection: Projection, jobs: int, *, 
 @projections.command()
 @_name
 @click.option("--to", "version", type=int, required=True, help="Version to make live.")
+@click.option(
+    "--reason", default="", type=ShortText(MAX_REASON),
+    help="Reason of a proposal, kept in the log: no personal data.",
+)  # fmt: skip
 @json_option
-def switch(projection: Projection, version: int, as_json: bool) -> None:
+def switch(projection: Projection, version: int, reason: str, as_json: bool) -> None:
     """Make another version of a projection live.
 
     The other version of NAME is a new one, or the previous one, which is kept for seven days.
     """
+    arguments = {"name": projection.name, "version": str(version)}
+    with open_ledger() as ledger:
+        if is_proposed(ledger, "projection_switch", arguments, reason, by=caused_by(), as_json=as_json):
+            return
     with administrator(admin_url()) as connection, version_lock(connection, projection):
         result = {"name": projection.name} | switch_if_needed(connection, projection, version)
     sentence = "{name}: version {version} is live already."

@@ -7,23 +7,15 @@ import click
 from cli.known import NotFound, require_import, require_supplier
 from cli.operator import caused_by, open_ledger
 from cli.output import ShortText, json_option, print_result, progress_bar
+from cli.proposing import KEPT, is_listed, is_proposed
 from eventstore.log.ledger import Ledger
 from eventstore.log.rows import rows_of
 from projections.auxiliary.typed_reasons import MAX_REASON
 from projections.retention.reverting import Reverted, Selection, preview, releasable, release, revert
 from redaction.text import counted
+from workers.operations import packed
 
 _NEXT = "Nothing was changed. Give --yes and --reason to do it."
-KEPT = {
-    "post_account_data": "with records",
-    "release": "released",
-    "erasure": "erased",
-    "reference": "to which another account refers",
-    "other_run": "that another run has sent first",
-    "pending": "whose import has not ended",
-    "unreadable": "with an unreadable event",
-}
-"""Reasons for which accounts are kept, in words after their number."""
 
 _reason = click.option(
     "--reason", default="", type=ShortText(MAX_REASON), help="Reason, kept in the log permanently: no personal data."
@@ -60,6 +52,11 @@ def revert_accounts(
     with open_ledger() as ledger:
         _require(ledger, supplier, external, run)
         externals = (external,) if external is not None else _numbers_in(file) if file is not None else ()
+        if is_confirmed:
+            named = {"run": run} if run else {"accounts": packed(externals) if is_listed("revert") else ""}
+            arguments = {"supplier": supplier} | named
+            if is_proposed(ledger, "revert", arguments, reason, by=caused_by(), as_json=as_json):
+                return
         selection = Selection(supplier=supplier, run=run, externals=externals)
         with progress_bar("accounts", title="revert" if is_confirmed else "preview") as progress:
             if is_confirmed:
@@ -86,6 +83,9 @@ def release_accounts(supplier: str, run: str, reason: str, is_confirmed: bool, a
         _require(ledger, supplier, None, run)
         with ledger.connection() as connection:
             number = releasable(connection, supplier, run)
+        arguments = {"supplier": supplier} | ({"run": run} if run else {})
+        if is_confirmed and is_proposed(ledger, "release", arguments, reason, by=caused_by(), as_json=as_json):
+            return
         done = is_confirmed and release(ledger, supplier, run, reason, by=caused_by())
     accounts = counted(number, "account", "accounts")
     sentence = f"{accounts} released." if is_confirmed else f"{accounts} to release. {_NEXT}"

@@ -11,6 +11,7 @@ import msgspec
 
 from eventstore.aggregates.import_process import stream_of as import_stream
 from eventstore.aggregates.owner_task import (
+    ApproveOwnerTask,
     OwnerTaskApproved,
     OwnerTaskRequested,
     OwnProposal,
@@ -24,9 +25,9 @@ from eventstore.aggregates.owner_task import (
 )
 from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
-from eventstore.errors import OperatorError
+from eventstore.errors import IllegalTransition, OperatorError
 from eventstore.log.authority import AuthorityKey
-from eventstore.log.ledger import Ledger, WriteRows
+from eventstore.log.ledger import Ledger, Loaded, WriteRows
 from projections.retention.reverting import preview, releasable_numbers
 from projections.versions.versions import live_version, versions
 from workers.operations import imports_of, may_request, selection_of
@@ -41,6 +42,7 @@ class ProposalFailed(OperatorError):
 
 CHANGED = "what would happen has changed since the proposal: propose it again"
 NOT_ALLOWED = "the user must have the right to do this"
+DECIDED = "the proposal was decided already"
 NOT_APPROVED = "a second person must approve the operation"
 
 
@@ -71,14 +73,12 @@ def request_of(ledger: Ledger, task_id: str) -> OwnerTaskRequested | None:
 
 
 def approve(ledger: Ledger, authority: AuthorityKey, task_id: str, user: str) -> None:
-    """Approve a proposal. Raises ProposalFailed, and Refused for the person's own, an ended or a decided one."""
+    """Approve a proposal. Raises ProposalFailed, OwnProposal, ProposalEnded."""
     request = _authentic(ledger, authority, task_id, user)
     if request.user == user:
         raise OwnProposal
     require_unchanged(ledger, request)
-    at = now()
-    command = approval_of(request, task_id, user, at, authority.mac)
-    ledger.execute(stream_of(task_id), command, at=at, by=actor_of(user))
+    _decide(ledger, task_id, approval_of(request, task_id, user, now(), authority.mac), None)
 
 
 def reject(
@@ -89,10 +89,18 @@ def reject(
     reason: str,
     write_rows: WriteRows | None = None,
 ) -> None:
-    """Reject a proposal. Raises ProposalFailed, and Refused for a decided one."""
+    """Reject a proposal. Raises ProposalFailed."""
     _authentic(ledger, authority, task_id, user)
-    command = RejectOwnerTask(user=user, reason=reason)
-    ledger.execute(stream_of(task_id), command, at=now(), by=actor_of(user), write_rows=write_rows)
+    _decide(ledger, task_id, RejectOwnerTask(user=user, reason=reason), write_rows)
+
+
+def _decide(
+    ledger: Ledger, task_id: str, command: ApproveOwnerTask | RejectOwnerTask, write_rows: WriteRows | None
+) -> None:
+    try:
+        ledger.execute(stream_of(task_id), command, at=now(), by=actor_of(command.user), write_rows=write_rows)
+    except IllegalTransition:
+        raise ProposalFailed(DECIDED) from None
 
 
 def require_approval(ledger: Ledger, authority: AuthorityKey, task_id: str, request: OwnerTaskRequested) -> None:
@@ -148,8 +156,9 @@ def _of_erasure(ledger: Ledger, kind: str, values: Mapping[str, str]) -> Subject
         stream = values["participant"]
         return {"erased": 1}, [str(ledger.load([stream])[stream].version)]
     stream = import_stream(values["supplier"], values["external"])
-    state = ledger.load([stream])[stream].state
-    return {"erased": int(not state.is_erased)}, [state.staged.payload_sha256 if state.staged else ""]
+    loaded = ledger.try_load([stream])[stream]
+    staged = loaded.state.staged if isinstance(loaded, Loaded) else None  # an unreadable account can be erased
+    return {"erased": 1}, [staged.payload_sha256 if staged else ""]
 
 
 def _of_switch(ledger: Ledger, kind: str, values: Mapping[str, str]) -> Subjects:

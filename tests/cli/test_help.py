@@ -19,9 +19,9 @@ from tests.support.running import cli
 
 MAX_FIRST_LINE = 60
 VERBS = {
-    "Accept", "Archive", "Attach", "Cancel", "Change", "Check", "Compare", "Confirm", "Create", "Disable", "Enable",
-    "Erase", "Export", "Import", "List", "Make", "Manage", "Migrate", "Open", "Print", "Process", "Rebuild", "Release",
-    "Replay", "Restore", "Revert", "Revoke", "Run", "Seal", "Search", "Show", "Verify", "Write",
+    "Accept", "Approve", "Archive", "Attach", "Cancel", "Change", "Check", "Compare", "Confirm", "Create", "Disable",
+    "Enable", "Erase", "Export", "Import", "List", "Make", "Manage", "Migrate", "Open", "Print", "Process", "Rebuild",
+    "Reject", "Release", "Replay", "Restore", "Revert", "Revoke", "Run", "Seal", "Search", "Show", "Verify", "Write",
 }  # fmt: skip
 SILENT = {"", "up", "demo", "api", "relay", "worker"}
 """Verbs that run until they are stopped, or print what a shell reads."""

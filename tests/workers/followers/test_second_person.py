@@ -40,7 +40,7 @@ from tests.support.databases import owner_of
 from tests.support.make import start
 from tests.support.owner_tasks import Tasks
 from workers.operations import packed
-from workers.proposals import CHANGED, NOT_ALLOWED, NOT_APPROVED, ProposalFailed, approve, reject, request_of
+from workers.proposals import CHANGED, DECIDED, NOT_ALLOWED, NOT_APPROVED, ProposalFailed, approve, reject, request_of
 
 ARGUMENTS: dict[OwnerTaskKind, dict[str, str]] = {
     "revert": {"supplier": "NW", "accounts": packed(["1", "2"])},
@@ -227,5 +227,5 @@ def test_a_proposal_that_nobody_decides_expires_and_a_rejected_one_ends(
     reject(ledger, AUTHORITY, task_id, ben, "not agreed")
     task = tasks.task(task_id)
     assert (task.status, task.decided_by, task.decided_for) == ("REJECTED", ben, "not agreed")
-    with pytest.raises(IllegalTransition):
+    with pytest.raises(ProposalFailed, match=DECIDED):
         approve(ledger, AUTHORITY, task_id, ben)

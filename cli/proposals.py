@@ -1,0 +1,128 @@
+"""The verbs `proposals`, `approve` and `reject` of the second person."""
+
+from typing import Any
+
+import click
+
+from cli.addresses import answer_of
+from cli.known import NotFound, reason_texts
+from cli.operator import caused_by, open_ledger
+from cli.output import ShortText, json_option, lines_option, print_line, print_result, text_of
+from cli.proposing import ACTIONS, authority, numbers_of
+from eventstore.aggregates.owner_task import PROPOSAL_LASTS, OwnerTaskRequested
+from eventstore.log.ledger import Ledger
+from projections.auxiliary.typed_reasons import MAX_REASON
+from projections.views.owner_task import OwnerTask, open_proposals, owner_task
+from workers.operations import unpacked
+from workers.proposals import approve, reject, request_of, require_unchanged
+
+MOST = 1000
+"""Open proposals in the list."""
+
+
+@click.command("proposals")
+@click.argument("task_id", metavar="[ID]", required=False)
+@lines_option
+def proposals(task_id: str | None, as_json: bool) -> None:
+    """List the proposals that wait for a second person.
+
+    With ID, shows that proposal, also after its end.
+    """
+    with open_ledger() as ledger:
+        if task_id is not None:
+            _print(_proposal(ledger, task_id), as_json=as_json)
+            return
+        for task in answer_of(open_proposals, None, MOST):
+            shown = _proposal(ledger, task.task_id)
+            names = ("proposal", "action", "subject", "user", "reason", "preview", "ends_at")
+            line = "  ".join(_text(shown[name]) for name in names)
+            print_result(line, shown, as_json=as_json)
+
+
+@click.command("approve")
+@click.argument("task_id", metavar="ID")
+@click.option("--yes", "is_confirmed", is_flag=True, help="Do it; without it, only show the proposal.")
+@json_option
+def approve_proposal(task_id: str, is_confirmed: bool, as_json: bool) -> None:
+    """Approve a proposal of another person.
+
+    Without --yes, shows the proposal with ID. The relay carries it out after the approval, if nothing that it concerns
+    has changed since the proposal.
+    """
+    with open_ledger() as ledger:
+        if is_confirmed:
+            approve(ledger, authority(), task_id, caused_by())
+            sentence = f"{task_id} is approved. The relay carries it out; see `importledger proposals {task_id}`."
+            print_result(sentence, {"proposal": task_id, "is_approved": True}, as_json=as_json)
+            return
+        shown, request = _proposal(ledger, task_id), _request(ledger, task_id)
+        if shown["status"] == "PROPOSED":
+            require_unchanged(ledger, request)
+    _print(shown, as_json=as_json)
+    if not as_json:
+        print_line("Nothing was changed. Give --yes to approve it.")
+
+
+@click.command("reject")
+@click.argument("task_id", metavar="ID")
+@click.option("--reason", required=True, type=ShortText(MAX_REASON), help="Reason, kept in the log: no personal data.")
+@json_option
+def reject_proposal(task_id: str, reason: str, as_json: bool) -> None:
+    """Reject a proposal, or withdraw your own.
+
+    The operation with ID is not carried out.
+    """
+    with open_ledger() as ledger:
+        reject(ledger, authority(), task_id, caused_by(), reason)
+    print_result(f"{task_id} is rejected.", {"proposal": task_id, "is_approved": False}, as_json=as_json)
+
+
+def _request(ledger: Ledger, task_id: str) -> OwnerTaskRequested:
+    """Return the request of a proposal. Raises NotFound."""
+    request = request_of(ledger, task_id)
+    if request is None or not request.preview_sha256:
+        raise NotFound(f"There is no proposal {task_id}.")
+    return request
+
+
+def _proposal(ledger: Ledger, task_id: str) -> dict[str, Any]:
+    """Return the members of a proposal: its request as in the log, and its status."""
+    request, task = _request(ledger, task_id), answer_of(owner_task, task_id)
+    assert isinstance(task, OwnerTask), "the view is written with the request"
+    assert request.requested_at is not None, "a proposal has its time"
+    texts = reason_texts({request.reason, task.decided_for or ""})
+    return {
+        "proposal": task_id,
+        "action": ACTIONS.get(request.kind, request.kind),
+        "subject": {**request.arguments, **({"accounts": accounts} if (accounts := _accounts(request)) else {})},
+        "user": request.user,
+        "reason": texts[request.reason] or None,
+        "preview": request.preview,
+        "proposed_at": request.requested_at,
+        "ends_at": request.requested_at + PROPOSAL_LASTS,
+        "status": task.status,
+        "decided_by": task.decided_by,
+        "decided_for": texts[task.decided_for or ""] or None,
+        "error": task.error or None,
+    }
+
+
+def _accounts(request: OwnerTaskRequested) -> tuple[str, ...]:
+    return unpacked(request.arguments.get("accounts", ""))
+
+
+def _print(shown: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print_result("", shown, as_json=True)
+        return
+    for name, value in shown.items():
+        print_line(f"{name} {numbers_of(value) if name == 'preview' else _text(value)}")
+
+
+def _text(value: Any) -> str:
+    """Return a value on one line: a subject as its words, and a preview with the words of its numbers."""
+    if isinstance(value, dict):
+        if all(isinstance(number, int) for number in value.values()):
+            return numbers_of(value)
+        return " ".join(map(text_of, value.values()))
+    return text_of(value)

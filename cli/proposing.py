@@ -1,0 +1,87 @@
+"""Proposals of verbs: an action that `IMPORTLEDGER_FOUR_EYES` lists is proposed, and not done at once."""
+
+import secrets
+from collections.abc import Mapping
+
+import click
+
+from cli.output import print_result, text_of
+from cli.service.settings import Settings
+from eventstore.aggregates.owner_task import (
+    PROPOSAL_LASTS,
+    SECOND_PERSON,
+    OwnerTaskKind,
+    RequestOwnerTask,
+    stream_of,
+    with_mac,
+)
+from eventstore.clock import now
+from eventstore.log.authority import AuthorityKey
+from eventstore.log.ledger import Ledger
+from workers.proposals import with_preview
+
+ACTIONS = {kind: action for action, kind in SECOND_PERSON.items()}
+"""Names of actions in the setting and in sentences, by kind of task."""
+KEPT = {
+    "post_account_data": "with records",
+    "release": "released",
+    "erasure": "erased",
+    "reference": "to which another account refers",
+    "other_run": "that another run has sent first",
+    "pending": "whose import has not ended",
+    "unreadable": "with an unreadable event",
+}
+"""Reasons for which a revert keeps accounts, in words after their number."""
+_WORDS = {
+    "reverted": "revertible",
+    "failed": "failed",
+    "released": "to release",
+    "erased": "to erase",
+    "imports": "imports",
+    "former": "is the live version",
+    "version": "is the new version",
+    **{name: f"kept ({words})" for name, words in KEPT.items()},
+}
+"""Words after the numbers of a preview."""
+
+
+def is_listed(kind: OwnerTaskKind) -> bool:
+    """Return True if a second person must approve this kind of task."""
+    return kind in Settings.from_environment().four_eyes
+
+
+def authority() -> AuthorityKey:
+    """Return the key of the MACs that the relay checks. Raises SettingError without it."""
+    from cli.service.roles import request_key  # it imports the servers, which most verbs do not need
+
+    return AuthorityKey(request_key(Settings.from_environment()))
+
+
+def is_proposed(
+    ledger: Ledger, kind: OwnerTaskKind, arguments: Mapping[str, str], reason: str, *, by: str, as_json: bool
+) -> bool:
+    """Write a proposal if a second person must approve it, and print its id and the command of that person.
+
+    Returns False if nobody must approve it. Raises UsageError without a reason.
+    """
+    if not is_listed(kind):
+        return False
+    if not reason.strip():
+        raise click.UsageError("A second person must approve this: give a reason with --reason.")
+    task_id, at = f"t_{secrets.token_hex(8)}", now()
+    request = RequestOwnerTask(kind=kind, arguments=dict(arguments), user=by, reason=reason, requested_at=at)
+    request = with_mac(with_preview(ledger, request), task_id, authority().mac)
+    ledger.execute(stream_of(task_id), request, at=at, by=by)
+    ends_at = at + PROPOSAL_LASTS
+    sentence = (
+        f"{task_id} proposes: {ACTIONS[kind]}, {numbers_of(request.preview)}. Nothing was changed. Another person must "
+        f"approve it before {text_of(ends_at)}: importledger approve {task_id}"
+    )
+    shown = {"proposal": task_id, "action": ACTIONS[kind], "preview": request.preview, "ends_at": ends_at}
+    print_result(sentence, shown, as_json=as_json)
+    return True
+
+
+def numbers_of(preview: Mapping[str, int]) -> str:
+    """Return the numbers of a preview with their words."""
+    return ", ".join(f"{number:,} {_WORDS.get(name, name)}" for name, number in preview.items())
