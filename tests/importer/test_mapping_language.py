@@ -1,12 +1,15 @@
 """The language of docs/reference/mapping.md: joins over several tables, expressions, filters, first and last."""
 
 import csv
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from importledger_client.mapped_source import MappedSource
 from importledger_client.mapping import MappingError, read_mapping
@@ -211,8 +214,8 @@ def test_an_expression_with_another_part_of_sql_is_refused(tmp_path: Path, text:
         ({"sales_channel": {"sql": "current_date"}}, {}, "There is no column current_date in the table"),
         ({"transfer_balance": {"sum": "NAME"}}, {}, "'NAME' must be a number"),
         ({}, {"where": "NAME"}, "'NAME' must be true or false"),
-        ({"sales_channel": {"sql": "NAME + 1"}}, {}, "The tables cannot be joined"),
-        ({"sales_channel": {"sql": "regexp_extract(NAME, '(')"}}, {}, "The tables cannot be joined"),
+        ({"sales_channel": {"sql": "NAME + 1"}}, {}, "The mapping cannot be applied to the tables"),
+        ({"sales_channel": {"sql": "regexp_extract(NAME, '(')"}}, {}, "The mapping cannot be applied to the tables"),
     ],
 )
 def test_an_expression_that_does_not_fit_the_table_is_refused(
@@ -237,6 +240,56 @@ def test_a_number_that_an_expression_cannot_read_refuses_its_account_with_row_an
         assert (error.attr, error.code) == ("transfer_balance", "invalid")
         assert error.detail == f"Row {row}, column BETRW: the value must be written like 1.234,56."
         assert msgspec.json.decode(line.content)["transfer_balance"].startswith("UNREADABLE: 12")
+
+
+@pytest.mark.parametrize("form", ["sql", "sum"])
+def test_a_division_by_zero_refuses_its_account(tmp_path: Path, form: str) -> None:
+    spec = {form: "number(A) / number(B)"}
+    first, second = lines(tmp_path, NUMBER | {"transfer_balance": spec}, {"t": "VKONT;A;B\nV1;1;4\nV2;5;0\n"})
+    assert msgspec.json.decode(first.content)["transfer_balance"] == "0.25"
+    (error,) = second.errors
+    assert error.detail == "Row 3, column number(A) / number(B): the value must not be infinite."
+
+
+few = st.sampled_from(["", "a", "b", "c"])
+pairs = st.lists(st.tuples(few, few), max_size=6)
+
+
+@given(st.lists(few, min_size=1, max_size=4), pairs, pairs)
+def test_joins_over_two_steps_give_each_account_its_rows(
+    keys: list[str], contracts: list[tuple[str, str]], meters: list[tuple[str, str]]
+) -> None:
+    """Each account has the contracts with its key, and each of these the meters with its name."""
+    melos = [{"from": "m", "on": ["C"], "melo_number": "N"}]
+    points = [{"from": "c", "on": {"K": "VKONT"}, "identifier": "C", "melos": melos}]
+    account = NUMBER | {"supply_addresses": [{"supply_points": points}]}
+    tables = {
+        "t": "VKONT;X\n" + "".join(f"{key};x\n" for key in dict.fromkeys(keys)),
+        "c": "K;C;X\n" + "".join(f"{key};{name};x\n" for key, name in contracts),
+        "m": "C;N\n" + "".join(f"{name};{number}{meter}\n" for number, (name, meter) in enumerate(meters)),
+    }
+    shared: dict[str, Any] = {"repeated": "allow", "unmatched": "ignore"}
+    with tempfile.TemporaryDirectory() as name:
+        source = mapped(Path(name), account, tables, files={"c": shared, "m": shared}, ignore=["X"])
+        made = [msgspec.json.decode(line.content) for line in source.lines() if line.content]
+    expected = {
+        key: [
+            (contract, [f"{number}{meter}" for number, (of, meter) in enumerate(meters) if of == contract])
+            for of_account, contract in contracts
+            if of_account == key and contract
+        ]
+        for key in keys
+        if key
+    }
+    found = {
+        account["external_account_number"]: [
+            (point["identifier"], [melo["melo_number"] for melo in point.get("melos", ())])
+            for address in account.get("supply_addresses", ())
+            for point in address["supply_points"]
+        ]
+        for account in made
+    }
+    assert found == expected
 
 
 def test_where_leaves_rows_out_and_counts_them(tmp_path: Path) -> None:

@@ -202,7 +202,8 @@ class Engine:
         try:
             return self._db.execute(sql).fetchall()
         except self._errors as error:
-            raise Unreadable(f"The tables cannot be joined: {error}") from None
+            reason = str(error).partition("\n")[0]
+            raise Unreadable(f"The mapping cannot be applied to the tables: {reason}") from None
 
 
 def _quoted(text: str) -> str:

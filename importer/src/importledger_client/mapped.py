@@ -335,14 +335,15 @@ class Mapped:
             for each in rows if found.failed is not None else ():
                 if (unreadable := self._check_reader(found, each, table, before, conversion.field)) is not None:
                     return unreadable
-            row: Row | None
-            if is_sum:
-                cells = [plain(row[found.place]) for row in rows if row[found.place] is not None]
-                row, cell = rows[0] if rows else None, functools.reduce(EXACT.add, cells) if cells else None
-            else:
-                row = row_of(rows)
-                cell = None if row is None else plain(row[found.place])
-            if row is None or cell is None or cell == "":
+            chosen = rows if is_sum else [row for row in (row_of(rows),) if row]
+            cells = [plain(row[found.place]) for row in chosen if row[found.place] is not None]
+            if not cells:
+                return None
+            row = chosen[0]
+            if not all(cell.is_finite() for cell in cells if isinstance(cell, Decimal)):
+                return self._refused(conversion, "infinity", row, table, before, "must not be infinite.")
+            cell = functools.reduce(EXACT.add, cells) if is_sum else cells[0]
+            if cell == "":
                 return None
             if look_up is not None:
                 return look_up(str(cell), row, before)
