@@ -1,6 +1,7 @@
 """The language of docs/reference/mapping.md: joins over several tables, expressions, filters, first and last."""
 
 import csv
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from hypothesis import strategies as st
 from importledger_client.mapped_source import MappedSource
 from importledger_client.mapping import MappingError, read_mapping
 from importledger_client.sources import Differs, Line, Unreadable
+from importledger_client.tables.reading import Table
+from importledger_client.tables.table import TableSource
 from tests.support.importbook import importbook
 
 NUMBER = {"external_account_number": "VKONT"}
@@ -531,3 +534,86 @@ def test_map_init_names_a_table_without_equal_values_and_a_name_twice(tmp_path: 
     assert "files" not in yaml.safe_load(shown.stdout)
     again = importbook("map", "init", "a.csv", "b.csv", "b.csv", at=tmp_path)
     assert (again.returncode, "the name b must belong to one file" in again.stderr) == (2, True)
+
+
+# JSON
+
+
+@pytest.mark.promise("importbook-bo4e")
+def test_bo4e_objects_are_read_like_tables(tmp_path: Path) -> None:
+    contracts = [
+        {"_typ": "VERTRAG", "vertragsnummer": "V1", "vertragspartner2": {"id": "P1"}, "malo": "M1"},
+        {"_typ": "VERTRAG", "vertragsnummer": "V2", "vertragspartner2": {"id": "P2"}, "malo": None, "betrag": 1.50},
+    ]
+    (tmp_path / "VERTRAG.json").write_text(msgspec.json.encode(contracts).decode(), encoding="utf-8")
+    (tmp_path / "gp").mkdir()
+    for number, (name, town) in enumerate((("Groß", "Ulm"), ("Böhm", "")), 1):
+        partner = {"id": f"P{number}", "name1": name, "partneradresse": {"ort": town}, "rollen": ["KUNDE"]}
+        content = msgspec.json.format(msgspec.json.encode(partner), indent=2)
+        (tmp_path / "gp" / f"{number}.json").write_bytes(content)
+    path = tmp_path / "m.yaml"
+    partner = {"from": "gp", "on": {"id": "vertragspartner2.id"}}
+    account = {
+        "external_account_number": "vertragsnummer",
+        "transfer_balance": "betrag",
+        "customers": [partner | {"family_name": "name1"}],
+        "billing_address4": {"from": "gp", "on": {"id": "vertragspartner2.id"}, "column": "partneradresse.ort"},
+        "supply_addresses": [{"supply_points": [{"identifier": "malo"}]}],
+    }
+    mapping = {"files": {"gp": {"path": "gp/*.json"}}, "ignore": ["_typ", "rollen.0"], "account": account}
+    path.write_text(yaml.safe_dump(mapping, allow_unicode=True), encoding="utf-8")
+    made = MappedSource([str(tmp_path / "VERTRAG.json")], read_mapping(path), path, None, is_strict=True).lines()
+    assert [msgspec.json.decode(line.content) for line in made] == [
+        {
+            "external_account_number": "V1",
+            "customers": [{"family_name": "Groß"}],
+            "billing_address4": "Ulm",
+            "supply_addresses": [{"supply_points": [{"identifier": "M1"}]}],
+        },
+        {"external_account_number": "V2", "transfer_balance": "1.5", "customers": [{"family_name": "Böhm"}]},
+    ]
+    proposed = importbook("map", "init", "VERTRAG.json", "--preset", "bo4e", at=tmp_path)
+    assert yaml.safe_load(proposed.stdout)["key"] == "vertragsnummer"
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ('[{"Nr": "1", "Nr": "2"}]', "column Nr: 1 filled cell was read, and 2 counted"),
+        ('[{"Nr": "1"}, 2]', "row 3 must be a JSON object"),
+        ('{"Nr": "1"', "row 2 must be a JSON object"),
+        ('{"Nr": "1"}\n{"Nr": "2"', "row 3 must be a JSON object"),
+        ('[{"Nr": "1"}', "row 1 must be a JSON object"),
+        ('{"Nr": "\xff"}', "row 2 must be a JSON object"),
+    ],
+)
+def test_json_that_could_be_misread_is_refused(tmp_path: Path, content: str, sentence: str) -> None:
+    path = tmp_path / "m.yaml"
+    path.write_text("account: {external_account_number: Nr}", encoding="utf-8")
+    (tmp_path / "t.json").write_text(content, encoding="latin-1")
+    with pytest.raises(Unreadable) as error:
+        list(MappedSource([str(tmp_path / "t.json")], read_mapping(path), path, None, is_strict=True).lines())
+    assert sentence in str(error.value)
+
+
+json_cells = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=5)
+json_values = json_cells | st.lists(json_cells, max_size=2)
+json_objects = st.dictionaries(st.sampled_from(["a", "b", "c"]), json_values, max_size=3)
+
+
+@given(st.lists(json_objects, min_size=1, max_size=4), st.booleans())
+def test_json_that_python_writes_reads_back_equal(objects: list[dict[str, Any]], is_list: bool) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "t.json"
+        path.write_text(json.dumps(objects) if is_list else "\n".join(map(json.dumps, objects)), encoding="utf-8")
+        table = Table([str(path)], TableSource())
+        found = [dict(zip(table.columns, row, strict=True)) for _, row in table.rows()]
+    for row, written in zip(found, objects, strict=True):
+        flat = {
+            (f"{column}.{place}" if isinstance(value, list) else column): cell
+            for column, value in written.items()
+            for place, cell in enumerate(value if isinstance(value, list) else [value])
+        }
+        assert {column: cell for column, cell in row.items() if cell is not None} == {
+            column: cell for column, cell in flat.items() if cell not in (None, "")
+        }

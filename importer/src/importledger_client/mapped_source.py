@@ -5,6 +5,7 @@ Rows are stored on disk by their keys: they may be in any order, and more than f
 
 import collections
 import contextlib
+import glob
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -138,7 +139,7 @@ class MappedSource(Source):
     def _open(self) -> None:
         """Read the headers of all tables."""
         sources = {"": (self.files, self._plan.source)}
-        sources |= {alias: ([file.path], file.source) for alias, file in self._plan.files.items()}
+        sources |= {alias: (_files_at(file.path), file.source) for alias, file in self._plan.files.items()}
         columns_read = self._plan.columns
         ignored = {
             alias: [column for column in self._plan.ignore if (alias, column) not in columns_read] for alias in sources
@@ -289,3 +290,8 @@ class MappedSource(Source):
 
     def _location(self, alias: str, number: int) -> str:
         return self.tables[alias].location(number)
+
+
+def _files_at(path: str) -> list[str]:
+    """Return the files of a path, which may have a pattern such as `MARKTLOKATION/*.json`."""
+    return sorted(glob.glob(path)) or [path]

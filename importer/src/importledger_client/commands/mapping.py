@@ -37,7 +37,7 @@ def init(files: tuple[str, ...], preset: str) -> int:
     the others are further tables, joined by the columns whose values are equal.
     """
     for file in files:
-        if is_json(file):
+        if is_json(file) and preset != "bo4e":
             raise common.Stop(f"{file} is no table: CSV, XLSX and Parquet need a mapping, NDJSON needs none.")
     doubts, tables = list[str](), dict[str, Proposed]()
     for file in files:

@@ -10,6 +10,7 @@ from importledger_client.display import counted
 from importledger_client.sources import Differs, Unreadable, damage_named, file_at
 from importledger_client.tables.columnar import Columnar
 from importledger_client.tables.delimited import Delimited
+from importledger_client.tables.objects import Objects
 from importledger_client.tables.table import Cell, Count, Dated, Part, Row, TableSource
 from importledger_client.tables.workbook import Sheet, sheets_of
 
@@ -100,6 +101,9 @@ class Table:
             return self._sheets(name, source, chosen_elsewhere)
         if _ending(name) == _PARQUET:
             return [Columnar(name)]
+        if is_json(name):
+            with damage_named(name):
+                return [Objects(name)]
         with damage_named(name):
             return [Delimited(name, source)]
 
@@ -131,7 +135,9 @@ class Table:
                     " Rename one, or name it in `ignore` of the mapping."
                 )
         columns = list(dict.fromkeys(column for column in header if column))
-        if self.columns and set(columns) != set(self.columns):
+        if isinstance(part, Objects):  # objects lack members that have no value
+            self.columns = list(dict.fromkeys([*self.columns, *columns]))
+        elif self.columns and set(columns) != set(self.columns):
             differing = ", ".join(sorted(set(columns) ^ set(self.columns)))
             raise Unreadable(f"{part.label} must have the same columns as {self.parts[0].label}; not so: {differing}.")
         self.columns = self.columns or columns
@@ -139,7 +145,8 @@ class Table:
 
     def _picking(self, part: Part, header: list[str]) -> Callable[[int, list[Cell]], Row]:
         """Return a function that picks the cells of `columns` from a row, and checks the others."""
-        places = [-1 if column in self._ignored else header.index(column) for column in self.columns]
+        at = {column: place for place, column in enumerate(header) if column not in self._ignored}
+        places = [at.get(column, -1) for column in self.columns]
         nameless = [] if "" in self._ignored else [place for place, name in enumerate(header) if not name]
         is_as_written = places == list(range(len(header)))
         is_workbook = isinstance(part, Sheet)
