@@ -4,9 +4,12 @@ import ast
 import re
 import sys
 from pathlib import Path
+from types import ModuleType
+
+import pytest
 
 from eventstore.aggregates import import_process
-from eventstore.proof import verifier
+from eventstore.proof import sample_verifier, verifier
 from tests.support.sources import nodes
 from tests.support.stored_events import TOPICS
 
@@ -64,14 +67,16 @@ def test_the_status_after_an_event_is_written_down_once() -> None:
             assert other == file or not status, other
 
 
-def test_the_verifier_is_one_short_file_of_the_standard_library() -> None:
-    source = Path(verifier.__file__).read_text()
+@pytest.mark.parametrize("module", [verifier, sample_verifier])
+def test_each_file_of_the_verifier_is_short_and_uses_only_the_standard_library(module: ModuleType) -> None:
+    source = Path(module.__file__ or "").read_text()
     assert len(source.splitlines()) < 500
     imported = {
-        name.split(".")[0]
+        name
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
-    }
-    assert imported <= sys.stdlib_module_names
-    assert not imported & {"urllib", "socket", "http", "ssl", "subprocess"}
+    } - ({verifier.__name__} if module is sample_verifier else set())
+    packages = {name.split(".")[0] for name in imported}
+    assert packages <= sys.stdlib_module_names
+    assert not packages & {"urllib", "socket", "http", "ssl", "subprocess"}

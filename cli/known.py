@@ -14,6 +14,7 @@ from projections.auxiliary.typed_reasons import is_reason_id, texts_of
 
 _SELECT_EVENT = "SELECT FROM events WHERE stream = %s AND version = 1"
 _SELECT_SUPPLIERS = "SELECT code FROM import_supplier ORDER BY code"
+_SELECT_RUNS = "SELECT run FROM import_run WHERE supplier = %s ORDER BY run"
 _SELECT_ALIKE = """
 SELECT external_account_number FROM import_status
 WHERE supplier = %s AND lower(external_account_number) = lower(%s)
@@ -23,7 +24,7 @@ LIMIT 1
 
 
 class NotFound(OperatorError):
-    """A supplier, import or stream of this name does not exist."""
+    """A supplier, import, run or stream of this name does not exist."""
 
 
 def require_supplier(connection: Connection[Any], code: str) -> None:
@@ -41,6 +42,14 @@ def require_import(connection: Connection[Any], code: str, external: str) -> Non
     require_supplier(connection, code)
     similar = [name for (name,) in rows_of(connection, _SELECT_ALIKE, code, external)]
     raise NotFound(f"There is no import of {external} for {code}{suggestion(external, similar)}.")
+
+
+def require_run(connection: Connection[Any], code: str, run: str) -> None:
+    """Raise NotFound if the supplier is unknown, or has no run of this name."""
+    require_supplier(connection, code)
+    runs = [name for (name,) in rows_of(connection, _SELECT_RUNS, code)]
+    if run not in runs:
+        raise NotFound(f"There is no run {run} of {code}{suggestion(run, runs)}.")
 
 
 def require_stream(connection: Connection[Any], stream: str) -> None:

@@ -4,12 +4,11 @@ from pathlib import Path
 
 import click
 
-from cli.known import NotFound, require_import, require_supplier
+from cli.known import require_import, require_run, require_supplier
 from cli.operator import caused_by, open_ledger
 from cli.output import ShortText, json_option, print_result, progress_bar
 from cli.proposing import KEPT, is_listed, is_proposed
 from eventstore.log.ledger import Ledger
-from eventstore.log.rows import rows_of
 from projections.auxiliary.typed_reasons import MAX_REASON
 from projections.retention.reverting import Reverted, Selection, preview, releasable, release, revert
 from redaction.text import counted
@@ -103,8 +102,8 @@ def _require(ledger: Ledger, supplier: str, external: str | None, run: str) -> N
         if external is not None:
             require_import(connection, supplier, external)
         require_supplier(connection, supplier)
-        if run and not rows_of(connection, "SELECT FROM import_run WHERE supplier = %s AND run = %s", supplier, run):
-            raise NotFound(f"There is no run {run} of {supplier}.")
+        if run:
+            require_run(connection, supplier, run)
 
 
 def _numbers_in(file: Path) -> tuple[str, ...]:

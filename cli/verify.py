@@ -9,14 +9,16 @@ from typing import Any
 import click
 import msgspec
 
-from cli.addresses import database_url
+from cli.addresses import connected, database_url
 from cli.output import json_option, progress_bar
 from cli.service.sealing import LogCheck, check_log, checkpoint_copies, known_verifier
 from cli.service.settings import Settings
 from eventstore.proof.checkpoints import CopiesUnavailable, read_note
+from eventstore.proof.sample_verifier import read_population
 from eventstore.proof.statement import check_statement
 from eventstore.proof.verification import CheckpointNote
 from eventstore.proof.verifier import Invalid, key_argument, read_key, read_statement
+from projections.queries.run_sample import staged_accounts
 from redaction.text import counted
 
 _CHECKPOINT = re.compile(r"[^\n]+\n[0-9]+\n[A-Za-z0-9+/=]+\n(?:[^\n]+\n)*\n")
@@ -69,7 +71,7 @@ def verify(
     """Verify the log against its signed checkpoints.
 
     Checkpoints are those in the database, those kept outside, yours, and those that certificates name. Signatures of
-    certificates are verified as well.
+    certificates are verified as well. A sample.json can be given, too: it must be drawn from all accounts of its run.
 
     Without --all the newest 100,000 events are hashed again, and older ones are taken from the stored tree. Each
     problem is a sentence on standard error; exit code 1 then.
@@ -173,12 +175,28 @@ def _read_kind(file: Path, kind: str, read: Callable[[str], Any]) -> str:
 
 
 def _certificates(files: Mapping[Path, str], keys: Sequence[str], problems: list[str]) -> list[CheckpointNote]:
-    """Return the checkpoints in signed certificates. A certificate that is not signed is added to `problems`."""
+    """Return the checkpoints in signed certificates and samples. Errors are added to `problems`."""
     certificates = []
     for file, statement in files.items():
         try:
-            check_statement(statement, keys)
-            certificates.append(CheckpointNote(f"certificate {file}", read_statement(statement)["checkpoint"]))
+            checkpoint, members = check_statement(statement, keys), read_statement(statement)
+            kind = "sample" if "population" in members else "certificate"
+            certificates.append(CheckpointNote(f"{kind} {file}", members["checkpoint"]))
+            if kind == "sample":
+                problems += _population_problems(file, members, checkpoint.size)
         except Invalid as error:
             problems.append(f"NOT SIGNED  {file}: {error}")
     return certificates
+
+
+def _population_problems(file: Path, sample: Mapping[str, Any], size: int) -> Iterator[str]:
+    """Yield a sentence if a sample was not drawn from all accounts of its run. Raises Invalid."""
+    listed = {position for positions in read_population(file.parent, sample, size).values() for position in positions}
+    with connected() as connection:
+        staged = set(staged_accounts(connection, sample["import_supplier"], sample["run"], size))
+    if missing := sorted(staged - listed):
+        accounts = counted(len(missing), "account of the run was", "accounts of the run were")
+        yield f"INCOMPLETE  {file}: {accounts} left out, the first at position {missing[0]}"
+    if others := sorted(listed - staged):
+        accounts = counted(len(others), "account is", "accounts are")
+        yield f"INCOMPLETE  {file}: {accounts} not of the run, the first at position {others[0]}"

@@ -1,7 +1,7 @@
 """Build the verifier for auditors: `build.py FOLDER` writes importledger-verify.pyz, its wheel and SHA256SUMS.
 
-The source is `eventstore/proof/verifier.py`, which the ledger itself uses. The same source gives the same bytes on
-every machine: the digest of the .pyz is in docs/how-to/check-a-proof.md.
+The sources are `verifier.py` and `sample_verifier.py` in `eventstore/proof/`, which the ledger itself uses. The same
+sources give the same bytes on every machine: the digest of the .pyz is in docs/how-to/check-a-proof.md.
 """
 
 import hashlib
@@ -13,10 +13,17 @@ import zipfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SOURCE = HERE.parent.parent / "eventstore" / "proof" / "verifier.py"
-MODULE = "importledger_verify.py"
+SOURCES = HERE.parent.parent / "eventstore" / "proof"
+MODULES = {"importledger_verify.py": "verifier.py", "importledger_verify_sample.py": "sample_verifier.py"}
+"""Sources of the modules, by their names outside of the ledger."""
 ZIPAPP = "importledger-verify.pyz"
-_MAIN = "import sys\n\nimport importledger_verify\n\nsys.exit(importledger_verify.run())\n"
+_MAIN = "import sys\n\nimport importledger_verify_sample\n\nsys.exit(importledger_verify_sample.run())\n"
+
+
+def module(name: str) -> str:
+    """Return the content of a module, which imports the other one by its name outside of the ledger."""
+    text = (SOURCES / MODULES[name]).read_text("utf-8")
+    return text.replace("from eventstore.proof.verifier import", "from importledger_verify import")
 
 
 def build_zipapp(folder: Path) -> Path:
@@ -25,7 +32,7 @@ def build_zipapp(folder: Path) -> Path:
     with target.open("wb") as file:
         file.write(b"#!/usr/bin/env python3\n")
         with zipfile.ZipFile(file, "w") as archive:
-            for name, text in (("__main__.py", _MAIN), (MODULE, SOURCE.read_text("utf-8"))):
+            for name, text in (("__main__.py", _MAIN), *((name, module(name)) for name in MODULES)):
                 archive.writestr(zipfile.ZipInfo(name), text)
     target.chmod(0o755)
     return target
@@ -36,7 +43,8 @@ def build_wheel(folder: Path) -> Path:
     with tempfile.TemporaryDirectory() as folder:
         for name in ("pyproject.toml", "README.md"):
             shutil.copy(HERE / name, folder)
-        shutil.copy(SOURCE, Path(folder, MODULE))
+        for name in MODULES:
+            Path(folder, name).write_text(module(name), "utf-8")
         options = ["--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
         subprocess.run([sys.executable, "-m", "pip", "wheel", *options, folder], check=True)
     [wheel] = folder.glob("importledger_verify-*.whl")

@@ -77,7 +77,7 @@ class Checkpoint(NamedTuple):
 
 
 @contextmanager
-def _collecting(problems: "list[str]", name: str) -> "Iterator[None]":
+def collecting(problems: "list[str]", name: str) -> "Iterator[None]":
     """Catch an Invalid error of the block, and add it to `problems` after the name of what was checked."""
     try:
         yield
@@ -314,8 +314,7 @@ def read_statement(text: str) -> "dict[str, Any]":
 def check_statement(text: str, key: "str | None", *, verify: Any = None) -> "tuple[dict[str, Any], Checkpoint]":
     """Return the statement and its checkpoint. Raises Invalid unless the key has signed both (None: its own key)."""
     statement = read_statement(text)
-    key = key or str(statement["verifier_key"])
-    name, key_id, public = read_key(key)
+    name, key_id, public = read_key(key := key or str(statement["verifier_key"]))
     try:
         signature = base64.b64decode(statement["signature"], validate=True)
         signed = statement_text(statement)
@@ -328,22 +327,26 @@ def check_statement(text: str, key: "str | None", *, verify: Any = None) -> "tup
     return statement, read_checkpoint(statement["checkpoint"], key, verify=verify)
 
 
-def _check_certificate(file: Path, key: "str | None", against: Sequence[str]) -> "tuple[list[str], list[str]]":
+def _check_certificate(
+    file: Path, key: "str | None", against: Sequence[str], check_sample: Any
+) -> "tuple[list[str], list[str]]":
     if file.stat().st_size > MAX_MEMBER_BYTES:
         raise Invalid(f"a certificate must not be larger than {MAX_MEMBER_BYTES} bytes")
-    content = file.read_bytes()
-    if content.startswith(b"PK"):
+    if (content := file.read_bytes()).startswith(b"PK"):
         raise Invalid(f"{file} must be a whole zip file: it is damaged or its end is missing. Get it again")
     statement, newest = check_statement(content.decode(), key)
-    confirmed, problems = [f"certificate, {statement.get('signed_at')}: signed by {newest.origin}"], list[str]()
+    kind = "sample" if "population" in statement else "certificate"
+    confirmed, problems = [f"{kind}, {statement.get('signed_at')}: signed by {newest.origin}"], list[str]()
     confirmed.append(f"checkpoint of {newest.size} events, {newest.time}: signed by {newest.origin}")
     for note in against:
-        with _collecting(problems, "checkpoint (kept by you)"):
+        with collecting(problems, "checkpoint (kept by you)"):
             old = read_checkpoint(note, key or statement["verifier_key"])
             if old.size != newest.size:
-                raise Invalid(f"the certificate says nothing about {old.size} events; `importledger verify` does")
+                raise Invalid(f"the {kind} says nothing about {old.size} events; `importledger verify` does")
             check_consistency(old.size, old.root, newest.size, newest.root, [])
             confirmed.append(f"checkpoint of {old.size} events (kept by you): the same")
+    if kind == "sample":
+        check_sample(file.parent, statement, newest, key or str(statement["verifier_key"]), confirmed, problems)
     return confirmed, problems
 
 
@@ -370,7 +373,7 @@ def check(proof: zipfile.ZipFile, key: "str | None", against: Sequence[str]) -> 
     for event in events:
         position = event.get("position", 0)
         name = f"event {event.get('version')} of {event.get('stream')} at position {position}"
-        with _collecting(problems, name):
+        with collecting(problems, name):
             if more := sorted(set(event).difference(COLUMNS)):
                 raise Invalid(f"{', '.join(more)} does not belong to it")
             root = root_of_inclusion(leaf_hash(leaf_of(event)), position - 1, newest.size, inclusion.get(position, []))
@@ -381,13 +384,13 @@ def check(proof: zipfile.ZipFile, key: "str | None", against: Sequence[str]) -> 
     checkpoints: list[tuple[str, Checkpoint]] = []
     sources = [("", note) for note in notes.values()] + [(" (kept by you)", note) for note in against]
     for source, note in sources:
-        with _collecting(problems, f"checkpoint{source}"):
+        with collecting(problems, f"checkpoint{source}"):
             checkpoints.append((source, read_checkpoint(note, key)))
     in_proof = [old for source, old in checkpoints if not source and old.branch <= newest.branch]
     losses = [old.loss for old in in_proof if old.loss and old.size <= newest.size]
     confirmed += [f"checkpoint: {loss}" for loss in losses]
     for source, old in checkpoints:
-        with _collecting(problems, f"checkpoint{source}"):
+        with collecting(problems, f"checkpoint{source}"):
             if loss := loss_of(old, losses):
                 confirmed.append(f"checkpoint of {old.size} events{source}: {loss}")
                 continue
@@ -454,10 +457,10 @@ def _reason(error: Exception) -> str:
     return str(error.args[0]) if isinstance(error, (Invalid, KeyError, ValueError)) and error.args else repr(error)
 
 
-def run() -> int:
+def run(check_sample: Any = None) -> int:
     """Check the file that the command line names, print the findings, and return the exit code."""
-    parser = argparse.ArgumentParser(description="Check a proof or a certificate of the import ledger.")
-    parser.add_argument("proof", help="the proof, a zip file, or the certificate, a JSON file")
+    parser = argparse.ArgumentParser(description="Check a proof, certificate or sample of the import ledger.")
+    parser.add_argument("proof", help="the proof, a zip file; the certificate, or sample.json in the sample's folder")
     parser.add_argument("--key", metavar="VKEY", help="the verifier key, or a file with it, as the operator gave it")
     parser.add_argument("--against", action="append", default=[], help="a checkpoint that you have kept")
     arguments = parser.parse_args()
@@ -468,7 +471,7 @@ def run() -> int:
             with zipfile.ZipFile(arguments.proof) as proof:
                 confirmed, problems = check(proof, key, against)
         else:
-            confirmed, problems = _check_certificate(Path(arguments.proof), key, against)
+            confirmed, problems = _check_certificate(Path(arguments.proof), key, against, check_sample)
     except Exception as error:  # a file of unknown origin may cause any error
         print(f"NOT PROVED: {_printable(_reason(error))}", file=sys.stderr)
         return 1
@@ -493,7 +496,3 @@ def key_argument(argument: str) -> str:
 def _printable(sentence: str) -> str:
     """Return the first MAX_SENTENCE characters with control characters escaped, since the file may hold any text."""
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in sentence[:MAX_SENTENCE])
-
-
-if __name__ == "__main__":
-    sys.exit(run())

@@ -5,7 +5,6 @@ Different digests may have another spelling as their reason, for instance 0.5 an
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from psycopg import Connection
@@ -19,7 +18,8 @@ from projections.platform.change import platform_change
 from projections.platform.content import account_contents
 from projections.platform.paths import PATH_COLUMNS, account_values, path_digest
 from projections.platform.tables import ACCOUNT_TABLE, primary_key, table_columns
-from redaction.masking import is_harmless, masked_leaf
+from projections.queries.account_comparison import shown_text
+from redaction.masking import is_harmless
 from schemas.reading.problems import truncated
 from schemas.run import AccountDifference, PathDifference, PlatformValue, SourceAccount, SourceContent
 
@@ -28,7 +28,6 @@ MOST_VALUES = 50
 _MOST_LETTERS = 200
 """Most characters of a value in an answer. Longer values are cut."""
 _COLUMNS = {column.path: column for column in PATH_COLUMNS}
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _SELECT_IN_BUCKETS = """
 SELECT a.external_account_number, s.account_number, s.status
@@ -97,7 +96,7 @@ def _with_paths(
                 PlatformValue(
                     row=value.ordinal,
                     digest=path_digest(external, [value]),
-                    value=_shown(path, value.text, is_masked=is_masked),
+                    value=truncated(shown_text(path, value.text, is_masked=is_masked), _MOST_LETTERS),
                 )
                 for value in values.get(path, ())[:MOST_VALUES]
             ),
@@ -114,15 +113,6 @@ def _with_paths(
         is_as_logged=is_as_logged(ledger, stream_of(supplier, external), number),
         paths=paths,
     )
-
-
-def _shown(path: str, text: str, *, is_masked: bool) -> str:
-    """Return a value for people, masked if it may describe a person."""
-    if _COLUMNS[path].sql_type == "timestamptz":
-        text = (_EPOCH + timedelta(microseconds=int(text))).isoformat()
-    steps = path.split(".")
-    shown = masked_leaf(steps, text) if is_masked and not is_harmless(steps) else text
-    return truncated(shown.replace("\x1f", ", "), _MOST_LETTERS)
 
 
 def is_as_logged(ledger: Ledger, stream: str, account_number: str) -> bool | None:

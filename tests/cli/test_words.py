@@ -91,6 +91,7 @@ def test_a_history_has_the_text_of_a_typed_reason(cli: Cli, ledger: Ledger, data
         (("erase", "S", "1", "--yes", "--reason"), MAX_REASON),
         (("revert", "S", "1", "--yes", "--reason"), MAX_REASON),
         (("release", "S", "--yes", "--reason"), MAX_REASON),
+        (("sample", "S", "r", "--output", "none", "--show", "--reason"), MAX_REASON),
         (("user", "create", "a@example.org", "--organisation", "O", "--role", "support", "--name"), MAX_NAME),
     ],
     ids=lambda value: value[-1] + " of " + value[0] if isinstance(value, tuple) else "",

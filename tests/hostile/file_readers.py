@@ -21,7 +21,7 @@ from cli.replay import replay as replay_verb
 from cli.service.failures import failure_sentence
 from eventstore.operations.backup import read_manifest
 from eventstore.operations.export import PayloadLine, body_of, read_export
-from eventstore.proof import verifier
+from eventstore.proof import sample_verifier, verifier
 from eventstore.proof.archive import Archive
 from eventstore.proof.checkpoints import read_note
 from tests.support.sealed_log import KEY
@@ -39,14 +39,14 @@ def proof(file: Path) -> Any:
     out, err = io.StringIO(), io.StringIO()
     sys.argv = ["importledger-verify", str(file), "--key", KEY.verifier]
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = verifier.run()
+        code = sample_verifier.run()
     if code:
         raise verifier.Invalid(err.getvalue())
     return out.getvalue()
 
 
-certificate = proof
-"""The same program checks a certificate."""
+certificate = sample = proof
+"""The same program checks a certificate, and a sample whose other files are as they were."""
 
 
 def note(file: Path) -> Any:
@@ -83,7 +83,7 @@ def manifest(file: Path) -> Any:
 
 READERS: dict[str, Callable[[Path], Any]] = {
     "proof": proof, "certificate": certificate, "note": note, "archive": archive, "export": export, "replay": replay,
-    "manifest": manifest,
+    "manifest": manifest, "sample": sample,
 }  # fmt: skip
 
 

@@ -21,12 +21,15 @@ from click.testing import CliRunner
 from cli.main import importledger
 from cli.service.failures import failure_sentence
 from eventstore.aggregates import import_process
+from eventstore.log.rows import rows_of
 from eventstore.operations.backup import MANIFEST, Part, write_backup
 from eventstore.operations.export import export, header_of
 from eventstore.proof.archive import write_archive
 from eventstore.proof.proof import write_proof
+from eventstore.proof.sample_verifier import POPULATION, draw, sample_proof
 from eventstore.proof.sealing import sign_snapshot
 from eventstore.proof.statement import sign_statement
+from eventstore.proof.verifier import Checkpoint
 from tests.hostile.alterations import alterations, write_bombs
 from tests.hostile.file_readers import READERS
 from tests.support.folders import ROOT
@@ -75,6 +78,8 @@ def written(kind: str, log: Log, folder: Path) -> Path:
                 write_proof(connection, file, streams, newest, KEY.verifier, further_notes={}, payloads=True)
             case "certificate":
                 file.write_text(json.dumps(sign_statement({"accounts": 1}, KEY, sealed.note, at=NOON)))
+            case "sample":
+                return sampled(connection, newest, folder / "sample")
             case "note":
                 file.write_text(sealed.note)
             case "archive":
@@ -87,6 +92,27 @@ def written(kind: str, log: Log, folder: Path) -> Path:
                 backed_up(log, folder / "backup")
                 return folder / "backup" / MANIFEST
     return file
+
+
+def sampled(connection: psycopg.Connection[Any], newest: tuple[Checkpoint, str], folder: Path) -> Path:
+    """A sample of three accounts, with their proofs."""
+    (folder / "proofs").mkdir(parents=True)
+    query = "SELECT position, stream FROM events WHERE topic = 'import_staged.v1' ORDER BY position"
+    streams: dict[int, str] = dict(rows_of(connection, query))
+    lines = "".join(f"{position};\n" for position in streams).encode()
+    (folder / POPULATION).write_bytes(lines)
+    drawn = draw(newest[0].root, "seed", {"": list(streams)}, 3)
+    for number, (position, _) in enumerate(drawn, 1):
+        file = folder / sample_proof(number)
+        write_proof(connection, file, [streams[position]], newest, KEY.verifier, further_notes={}, payloads=False)
+    accounts = [
+        {"position": position, "stratum": "", "external_account_number": streams[position].split("/")[2]}
+        for position, _ in drawn
+    ]
+    statement = {"import_supplier": SUPPLIER, "run": "r", "seed": "seed", "size": 3, "population": len(streams)}
+    statement |= {"accounts": accounts, "files": {POPULATION: hashlib.sha256(lines).hexdigest()}}
+    (folder / "sample.json").write_text(json.dumps(sign_statement(statement, KEY, newest[1], at=NOON)))
+    return folder / "sample.json"
 
 
 def backed_up(log: Log, folder: Path) -> None:
@@ -107,7 +133,7 @@ def reading(request: pytest.FixtureRequest, log: Log, folder: Path) -> Iterator[
     reader = Reader(request.param, whole)
     content = whole.read_bytes()
     assert reader.problem_of(whole) == ""
-    yield request.param, content, whole if request.param == "manifest" else folder / "altered", reader
+    yield request.param, content, whole if request.param in ("manifest", "sample") else folder / "altered", reader
     reader.end()
 
 

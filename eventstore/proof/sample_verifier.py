@@ -1,0 +1,167 @@
+"""Check a sample of a run: the draw, the files and the proofs. The standard library and `verifier.py` only.
+
+    importledger-verify FOLDER/sample.json --key VKEY [--against CHECKPOINT]
+
+A sample is a statement that the ledger has signed, with files beside it. Its accounts are drawn by the hash of the
+checkpoint's root, a seed and the position of the account's staging, so nobody can choose them. This program repeats the
+draw.
+"""
+
+import hashlib
+import json
+import re
+import sys
+import zipfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from eventstore.proof.verifier import MAX_MEMBER_BYTES, Checkpoint, Invalid, check, collecting
+from eventstore.proof.verifier import run as run_with
+
+DRAW = b"importledger sample\n"
+"""Beginning of the text whose hash gives an account its place in the draw. The root, the seed and the position follow.
+
+The root has 32 bytes, the seed is UTF-8, and the position, which is that of the account's staging, has 8 bytes.
+"""
+POPULATION = "population.csv"
+"""File beside a sample with a line POSITION;STRATUM for each account of the run, in the order of positions."""
+_SAMPLE_FILE = re.compile(r"[a-z]{1,20}\.[a-z]{1,4}")
+
+
+def draw(root: bytes, seed: str, population: "Mapping[str, Sequence[int]]", size: int) -> "list[tuple[int, str]]":
+    """Return (position, stratum) of the drawn accounts, in the order of their hashes.
+
+    `population` has the positions of all accounts by stratum. Raises Invalid if `size` is less than the strata.
+    """
+    before, sample = DRAW + root + seed.encode(), list[tuple[bytes, int, str]]()
+    for stratum, share in shares({name: len(positions) for name, positions in population.items()}, size).items():
+        hashes = ((hashlib.sha256(before + p.to_bytes(8, "big")).digest(), p, stratum) for p in population[stratum])
+        sample += sorted(hashes)[:share]
+    return [(position, stratum) for _, position, stratum in sorted(sample)]
+
+
+def shares(numbers: "Mapping[str, int]", size: int) -> "dict[str, int]":
+    """Return how many accounts of each stratum are drawn, at most `size` in all, from the number of its accounts.
+
+    Each stratum gets one. The others are shared in proportion to the further accounts, by the largest remainder.
+    Raises Invalid.
+    """
+    total, least = sum(numbers.values()), len(numbers)
+    further, spare = min(size, total) - least, total - least
+    if further < 0 or 0 in numbers.values():
+        raise Invalid("a sample must have an account of each stratum, and no stratum may be empty")
+    parts = {name: divmod(further * (number - 1), max(spare, 1)) for name, number in numbers.items()}
+    rest = further - sum(whole for whole, _ in parts.values())
+    first = sorted(parts, key=lambda name: (-parts[name][1], name))[:rest]
+    return {name: 1 + whole + (name in first) for name, (whole, _) in parts.items()}
+
+
+def read_population(folder: Path, statement: "Mapping[str, Any]", size: int) -> "dict[str, list[int]]":
+    """Return the positions by stratum that a sample was drawn from. Raises Invalid.
+
+    Unless it is the signed file with increasing positions up to `size`, and as many as the sample says, it is refused.
+    """
+    content = _sample_file(folder, statement, POPULATION)
+    population: dict[str, list[int]] = {}
+    last, number = 0, 0
+    try:
+        for line in content.decode().splitlines():
+            position, _, stratum = line.partition(";")
+            if not last < int(position) <= size:
+                raise Invalid(f"{POPULATION}: positions must increase up to {size}: {position} does not")
+            last, number = int(position), number + 1
+            population.setdefault(stratum, []).append(last)
+    except ValueError as error:
+        raise Invalid(f"{POPULATION} must have lines POSITION;STRATUM") from error
+    if number != statement["population"]:
+        raise Invalid(f"{POPULATION} must have as many lines as the sample says: {statement['population']}")
+    return population
+
+
+def _sample_file(folder: Path, statement: "Mapping[str, Any]", name: str) -> bytes:
+    """Return the content of a file beside a sample. Raises Invalid unless it is the file that was signed."""
+    digest = statement["files"].get(name)
+    if not _SAMPLE_FILE.fullmatch(name):
+        raise Invalid("a file of a sample must have a plain name")
+    try:
+        if (folder / name).stat().st_size > MAX_MEMBER_BYTES:
+            raise Invalid(f"{name} must not be larger than {MAX_MEMBER_BYTES} bytes")
+        content = (folder / name).read_bytes()
+    except OSError as error:
+        raise Invalid(f"{name} cannot be read: {error.strerror}") from error
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise Invalid(f"{name} is not the file that was signed")
+    return content
+
+
+def sample_proof(number: int) -> str:
+    """Return the name of the proof of an account, which has this number in the draw, from 1."""
+    return f"proofs/{number:03}.zip"
+
+
+def check_sample(
+    folder: Path,
+    statement: "dict[str, Any]",
+    newest: Checkpoint,
+    key: str,
+    confirmed: "list[str]",
+    problems: "list[str]",
+) -> None:
+    """Check draw, files and proofs of a sample whose signature was checked. Raises Invalid if nothing can be."""
+    try:
+        supplier, run, seed, size = (statement[name] for name in ("import_supplier", "run", "seed", "size"))
+        accounts = [(account["position"], account["stratum"]) for account in statement["accounts"]]
+        numbers = [account["external_account_number"] for account in statement["accounts"]]
+        files = sorted(statement["files"])
+        population = read_population(folder, statement, newest.size)
+        drawn = draw(newest.root, seed, population, size)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise Invalid("this is no sample: a member is missing or of another kind") from error
+    if drawn != accounts:
+        raise Invalid("the accounts of the sample must be those of the draw; others were chosen")
+    confirmed.append(
+        f"draw: {len(drawn)} of {statement['population']} in run {run} of {supplier}, seed {seed!r}: the same"
+    )
+    counts = Counter(stratum for _, stratum in drawn)
+    confirmed += [f"stratum {name}: {counts[name]} of {len(population[name])}" for name in population if name]
+    for name in files:
+        with collecting(problems, "sample"):
+            _sample_file(folder, statement, name)
+            confirmed.append(f"{name}: the file that was signed")
+    for index, ((position, _), number) in enumerate(zip(drawn, numbers), 1):  # noqa: B905 - runs on Python 3.9
+        name = sample_proof(index)
+        with collecting(problems, name):
+            further = _check_sample_proof(folder / name, statement["checkpoint"], key, position, supplier, number)
+            problems += [f"{name}: {sentence}" for sentence in further]
+            if not further:
+                confirmed.append(f"{name}: account {number}, staged at position {position}: proved")
+
+
+def _check_sample_proof(
+    file: Path, checkpoint: str, key: str, position: int, supplier: str, external: str
+) -> "list[str]":
+    """Return the problems of a proof. Raises Invalid unless it proves the account's staging at this position."""
+    try:
+        with zipfile.ZipFile(file) as proof:
+            _, problems = check(proof, key, [checkpoint])
+            lines = proof.read("events.ndjson").decode().split("\n")
+    except OSError as error:
+        raise Invalid(f"it cannot be read: {error.strerror}") from error
+    except zipfile.BadZipFile as error:
+        raise Invalid("it must be a whole zip file") from error
+    events = [json.loads(line) for line in lines if line]
+    staged = f"import/{supplier}/{external}", "import_staged.v1"
+    if staged not in [(event["stream"], event["topic"]) for event in events if event["position"] == position]:
+        raise Invalid(f"it must prove that {external} of {supplier} was staged at position {position}")
+    return problems
+
+
+def run() -> int:
+    """Check the proof, certificate or sample that the command line names. Return the exit code."""
+    return run_with(check_sample)
+
+
+if __name__ == "__main__":
+    sys.exit(run())
