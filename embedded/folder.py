@@ -33,7 +33,10 @@ class DataFolder:
         self._lock: IO[str] | None = None
 
     def create(self, user: RunAs) -> None:
-        """Create the folder, and let the servers' user reach it. Raises FolderUnreachable."""
+        """Create the folder and its `secrets`, and let the servers' user enter it; folders above are not changed.
+
+        Raises FolderUnreachable if that user cannot enter it, or nothing can be written to it.
+        """
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o711)
             with tempfile.TemporaryFile(dir=self.path):

@@ -71,7 +71,7 @@ class NotStarted(OperatorError):
 
 
 def buffers_mb(memory: int) -> int:
-    """Return `shared_buffers` in MB for this memory in bytes. Pure.
+    """Return `shared_buffers` in MB for this memory in bytes: a sixteenth, from 256 MB to 1 GB. Pure.
 
     1 GB holds the indexes of a million accounts; with less they are read from files.
     """

@@ -27,7 +27,7 @@ _plausibility = RuleBook(PLAUSIBILITY)
 def check(
     account: Account, now: datetime, shape_errors: Sequence[Problem] = (), *, within_s: float = MAX_RULES_S
 ) -> Sequence[Breach]:
-    """Check the account in one step. Otherwise the same as `check_in_steps`."""
+    """Check the account in one step. Otherwise the same as `check_in_steps`. Raises TooMuchWork."""
     return finish_steps(check_in_steps(account, now, shape_errors, within_s=within_s))
 
 

@@ -1,4 +1,4 @@
-"""Tracebacks without values: files, lines, functions and error classes, no local variables."""
+"""Tracebacks without values: files, lines, functions, error classes, and messages without quoted values."""
 
 import sys
 import threading

@@ -49,7 +49,7 @@ _NOT_COMPARED = Sentence(
 
 
 class Health(Wire, frozen=True, kw_only=True, forbid_unknown_fields=False):
-    """State of the process that answers. Some installations add fields."""
+    """Answer of /livez and /readyz: whether the process is alive, or a create would succeed. A sandbox adds a field."""
 
     status: Literal["alive", "ready"]
     """alive or ready (Status)."""

@@ -19,8 +19,8 @@ Mode = Literal["create", "validate", "dry_run"]
 class RunCounted(Event, frozen=True):
     """Counts of one api process over a span of time, without values.
 
-    `valid` lines were only validated; `warned` of them had `warnings`. `refused` lines were refused for `counts`.
-    `warnings` and `counts` are numbers by code@path, with [] for any item of an array.
+    `valid` counts valid lines of mode `validate`, and `warned` those of them that had warnings. `refused` counts the
+    refused lines of any mode. `counts`, of refusals, and `warnings` are numbers by code@path, with [] for any item.
     """
 
     since: Instant

@@ -156,7 +156,10 @@ def unequal_totals(
 def _compared(
     manifest: Mapping[str, Any], totals: Mapping[str, Any], drops_unknown: bool
 ) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
-    """Yield (steps of the path, value of the source, value of the platform)."""
+    """Yield (steps of the path, value of the source, value of the platform) for everything that is compared.
+
+    Each undocumented field of the source is compared with None, unless `drops_unknown`: the supplier drops them.
+    """
     for name in ("accounts", *COUNTED, "balances", "transactions"):
         yield (name,), manifest.get(name), totals[name]
     for name in SUMS:

@@ -167,7 +167,10 @@ class View(Projection):
         return waves
 
     def _upsert_into(self, table: Identifier) -> Composable:
-        """Return an INSERT with values from `appended`, and from an array parameter NAME_COLUMN for each column."""
+        """Return an INSERT that updates the rows whose key exists.
+
+        Values are from `appended`, and from an array parameter for each column, called VIEW_COLUMN.
+        """
         names, key = _names(self.columns), _names(self._key)
         values = SQL(", ").join(map(self._value, self.columns))
         arrays = SQL(", ").join(as_sql(f"%({name})b::{kind}[]") for name, kind in self._arrays.items())

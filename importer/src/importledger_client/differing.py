@@ -181,7 +181,10 @@ class Differing:
         return self._digests[bucket_of(number)][number]
 
     def _fields(self, difference: AccountDifference, values: Values, *, shows: bool) -> Found | None:
-        """Return the account with its fields; None for another spelling of the same values."""
+        """Return the account with the fields that differ, or None if its values are only spelled in another way.
+
+        For such a spelling it adds the difference of the digests to `_added`, for `balanced_buckets`.
+        """
         number = difference.external_account_number
         if difference.kind == "different" and not difference.paths:
             bucket = bucket_of(number)

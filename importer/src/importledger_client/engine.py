@@ -119,7 +119,10 @@ class Engine:
         return self.first(table, f"CASE WHEN {condition} THEN {column} END")
 
     def filled(self, table: str, columns: Iterable[str], *, which: str = "") -> list[int]:
-        """Return the number of rows, and of filled cells of each column."""
+        """Return the number of rows, then the number of filled cells of each column.
+
+        `columns` are the engine's names. `which` is SQL after the table's name that selects rows, such as a join.
+        """
         counts = ", ".join(["count(*)", *(f"count({column})" for column in columns)])
         return list(self._all(f"SELECT {counts} FROM r{self._numbers[table]} {which}")[0])
 

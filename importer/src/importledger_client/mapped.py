@@ -81,7 +81,10 @@ class Mapped:
         return account, self._errors
 
     def _value(self, table: str, text: str) -> _Value:
-        """Return the places of an expression's value in each row of a table."""
+        """Register an expression of a table with the engine, and return where its results are in the engine's rows.
+
+        That is the index of its value, the index of the number of the conversion that failed, and the conversions.
+        """
         use, readers = self.uses[table], list[Conversion]()
 
         def read(column: str, kind: str, form: str) -> str:

@@ -1,4 +1,7 @@
-"""List of the values of code columns with their targets, as CSV: people fill it in, and the mapping uses it."""
+"""List of the values of code columns with their targets, which people fill in and the mapping uses.
+
+It is written as CSV, and read from CSV or XLSX.
+"""
 
 import csv
 import re
