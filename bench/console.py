@@ -60,7 +60,7 @@ def pages(user_id: str, key_id: str) -> list[str]:
         *(f"/console/imports/?day={now():%Y-%m-%d}", "/console/imports/decide/?verb=retry&scope=all"),
         *(account, f"{account}?tab=received", f"{account}?tab=platform", f"{account}?tab=attached"),
         *(f"{account}?tab=proof", f"{account}proof.zip", "/console/runs/", f"/console/runs/{SUPPLIER}/{RUN}/"),
-        *("/console/errors/", "/console/errors/reference_not_unique/", "/console/projections/"),
+        *("/console/errors/", "/console/errors/blank/", "/console/projections/"),
         *("/console/projections/import_status/", "/console/proof/", "/console/proof/checkpoint.note"),
         *("/console/personal-data/", "/console/suppliers/", f"/console/suppliers/{SUPPLIER}/", "/console/users/"),
         *(f"/console/suppliers/{SUPPLIER}/decide/?verb=release&run={RUN}", f"/console/users/{user_id}/"),

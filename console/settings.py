@@ -2,12 +2,15 @@
 
 import ipaddress
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from eventstore.aggregates.owner_task import OwnerTaskKind
 from eventstore.aggregates.user import UserRole
+
+if TYPE_CHECKING:
+    from workers.actors.mail_server import MailServer
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -40,6 +43,8 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True):
     """URLs by organisation, below which its operators may set documents roots."""
     four_eyes: Collection[OwnerTaskKind] = ()
     """Kinds of tasks that a second person must approve."""
+    mail_server: "MailServer | None" = None
+    """Mail server for test e-mails; None if none is set for this process."""
     examine: Callable[[], Sequence[Any]] = tuple
     """Runs the checks of `doctor`, and returns their findings, from good to wrong. Blocking."""
     shown: tuple[tuple[str, str], ...] = ()

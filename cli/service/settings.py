@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -21,6 +21,9 @@ from console.settings import ConsoleSettings, Network, OpenIdGrant, OpenIdSettin
 from eventstore.aggregates.owner_task import OwnerTaskKind
 from eventstore.operations.fitness import Durability
 from redaction.text import cleaned
+
+if TYPE_CHECKING:
+    from workers.actors.mail_server import MailServer
 
 _OTLP_FILES = tuple(
     f"OTEL_EXPORTER_OTLP_{kind}{name}"
@@ -218,6 +221,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return settings
 
     @property
+    def mail_server(self) -> "MailServer | None":
+        """The mail server; None if none is set, so that e-mails wait. Raises SettingError."""
+        from workers.actors.mail_server import MailServer  # most verbs need no mail library
+
+        self.refuse_incomplete()
+        if self.smtp_url is None or self.mail_from is None:
+            return None
+        return MailServer(self.smtp_url, self.mail_from, is_plain=self.is_smtp_plain)
+
+    @property
     def console(self) -> ConsoleSettings:
         openid = None
         if self.oidc_issuer and self.oidc_client_id and self.oidc_client_secret and self.oidc_roles:
@@ -234,6 +247,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             openid=openid,
             places=self.documents_places,
             four_eyes=self.four_eyes,
+            mail_server=self.mail_server,
         )
 
     def _refuse_incomplete_openid(self) -> None:

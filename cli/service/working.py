@@ -21,7 +21,6 @@ from eventstore.log.ledger import Ledger
 from projections import FOLLOWING, INLINE
 from system import connections
 from telemetry.log import is_verbose, write_lines
-from workers.actors.mail_server import MailServer
 from workers.followers.ended_imports import EndedImports
 from workers.followers.owner_tasks import OwnerTasks
 from workers.followers.projector import Projector
@@ -59,7 +58,7 @@ def worker() -> None:
             ledger,
             settings.redis_url,
             stop=stop,
-            mail_server=_mail_server(settings),
+            mail_server=settings.mail_server,
             is_sandbox=settings.is_sandbox,
             allowed_urls=settings.documents_places,
         )
@@ -116,11 +115,3 @@ def _followers(ledger: Ledger, settings: Settings, stop: threading.Event) -> lis
         tasks = OwnerTasks(ledger, settings.database_admin_url, authority, verifier, settings.four_eyes)
         followers.append(tasks.start(stop))
     return followers
-
-
-def _mail_server(settings: Settings) -> MailServer | None:
-    """Return the mail server of the settings; None if none is set, so that e-mails wait."""
-    settings.refuse_incomplete()
-    if settings.smtp_url is None or settings.mail_from is None:
-        return None
-    return MailServer(settings.smtp_url, settings.mail_from, is_plain=settings.is_smtp_plain)

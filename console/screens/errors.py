@@ -18,6 +18,7 @@ from console.presentation.formats import Formats
 from console.presentation.importer_text import text_about_cause
 from console.presentation.listing import Filter
 from console.presentation.texts import N_
+from console.screens.imports import MAX_CHIPS
 from console.screens.paging import NumberKey, Pages, TextKey, page_of
 from eventstore.clock import now
 from projections.queries.supplier_overview import FAILED, counts_by_status, supplier_codes
@@ -52,7 +53,9 @@ async def errors(visit: Visit) -> Response:
     failing = sum(by_status.get(status, 0) for by_status in counts.values() for status in FAILED)
     return visit.render(
         "errors.html",
-        chips=_chips(visit, codes),
+        chips=supplier_chips(visit, codes),
+        codes=codes,
+        supplier=visit.query("supplier"),
         causes=[
             (_shown_cause(visit, cause), examples.get((cause.code, cause.path), []), _links(visit, cause, chosen))
             for cause in causes
@@ -95,11 +98,13 @@ def _shown_cause(visit: Visit, cause: FailureCause) -> dict[str, Any]:
     return msgspec.structs.asdict(cause) | {"sentence": says, "text": text}
 
 
-def _chips(visit: Visit, codes: Sequence[str]) -> list[tuple[str, None, str, bool]]:
-    """Return the suppliers as chips (name, number, address, is chosen); none for one supplier."""
-    chosen = visit.query("supplier")
-    named = [("", visit._("All suppliers")), *((code, code) for code in codes)] if len(codes) > 1 else []
-    return [(name, None, f"{ROOT}/errors/?{urlencode({'supplier': code})}", code == chosen) for code, name in named]
+def supplier_chips(visit: Visit, codes: Sequence[str]) -> list[tuple[str, None, str, bool]]:
+    """Return the suppliers as chips (name, no number, address on this page, is chosen); none for one or too many."""
+    if not 1 < len(codes) <= MAX_CHIPS:
+        return []
+    chosen, here = visit.query("supplier"), visit.request.url.path
+    named = [("", visit._("All suppliers")), *((code, code) for code in codes)]
+    return [(name, None, f"{here}?{urlencode({'supplier': code})}", code == chosen) for code, name in named]
 
 
 async def _failures(visit: Visit, suppliers: Sequence[str], code: str) -> tuple[Sequence[FailureCount], Pages]:

@@ -21,6 +21,7 @@ from console.presentation.formats import Formats
 from console.presentation.listing import Filter, hidden, revealed
 from console.presentation.rendering import segment
 from console.presentation.texts import N_
+from console.screens.errors import supplier_chips
 from console.screens.paging import TextKey, page_of
 from eventstore.aggregates.import_process import STATUSES
 from projections.platform.totals import Totals
@@ -50,6 +51,7 @@ async def run_list(visit: Visit) -> Response:
         runs=[(state, _shares(state.record), _failures(state.record)) for state in states],
         more=more,
         codes=codes,
+        chips=supplier_chips(visit, codes),
         supplier=chosen,
         stale=await visit.read(stale_since, (IMPORT_RUN.name,)),
     )

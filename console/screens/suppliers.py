@@ -9,6 +9,7 @@ import msgspec
 from starlette.responses import Response
 
 from api.access.api_key import new_api_key
+from api.description.problem_sentences import sentence_at
 from api.endpoints.supplier_settings import SUPPLIER_SETTINGS, URL
 from api.http.errors import not_found
 from api.http.status_codes import ApiError
@@ -31,9 +32,13 @@ from projections.views.import_supplier import SupplierListed, supplier_listed, s
 from projections.views.owner_task import owner_tasks
 from workers import operations as people
 from workers.actors.documents import why_unreachable
+from workers.actors.mail_text import test_message
+from workers.actors.send_mails import NotSent, deliver, encoded_mail
 
 Holder = TypeVar("Holder", KeyListed, UserListed)
 AT_ONCE = 100
+MAIL_TIMEOUT_S = 40.0
+"""Longest wait for the mail server [seconds]."""
 STATUSES = ("ongoing", "paused", "complete")
 _CHANGES: dict[str, OwnerTaskKind] = {
     "role": "user_role",
@@ -164,6 +169,25 @@ async def change_settings(visit: Visit) -> Response:
     if values["sends_customer_emails"] and not supplier.sends_customer_emails:
         notices.append(visit._("The system page shows whether the mail server can be used."))
     return visit.redirect(_address("suppliers", supplier.code), notice=" ".join(notices))
+
+
+@action("/suppliers/{supplier}/test-mail/", roles=OPERATORS)
+async def send_test_mail(visit: Visit) -> Response:
+    """Send a test e-mail to the user, through the mail server for customers."""
+    supplier, server = await _supplier(visit), visit.console.settings.mail_server
+    if server is None:
+        raise visit.refusal(400, N_("The console has no mail server: IMPORTLEDGER_SMTP_URL is not set for the api."))
+    text = visit._("E-mails to customers of %(code)s can be sent.", code=supplier.code)
+    try:
+        message = test_message(visit.person.email, subject=visit._("Test e-mail"), text=text, sender=server.sender)
+        await visit.written(deliver, server, encoded_mail(message), within_s=MAIL_TIMEOUT_S)
+    except NotSent as error:
+        reason = sentence_at(error.code, "")
+        raise visit.refusal(400, N_("The test e-mail was not sent. %(reason)s"), reason=reason) from error
+    except ValueError as error:
+        raise visit.refusal(400, N_("Your e-mail address cannot be used.")) from error
+    notice = visit._("The mail server has accepted a test e-mail to your address.")
+    return visit.redirect(_address("suppliers", supplier.code), notice=notice)
 
 
 def _refuse_foreign_places(visit: Visit, supplier: SupplierListed, values: dict[str, Any]) -> None:

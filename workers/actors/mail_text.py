@@ -89,6 +89,17 @@ def message_about(
     return message
 
 
+def test_message(email: str, *, subject: str, text: str, sender: str) -> EmailMessage:
+    """Build a test message to a user. Raises ValueError for an address that no server can read."""
+    message = EmailMessage()
+    message["Subject"] = subject
+    message["From"] = wire_address(*parseaddr(sender))
+    message["To"] = wire_address("", email)
+    message["Auto-Submitted"] = "auto-generated"
+    message.set_content(text, cte="quoted-printable")
+    return message
+
+
 def wire_address(name: str, email: str) -> Address:
     """Return an address as it is sent to mail servers: an internationalised domain in its ASCII form (IDNA 2008).
 

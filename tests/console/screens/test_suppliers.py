@@ -29,7 +29,9 @@ from tests.support.console import (
     visitor,
     words_of,
 )
+from tests.support.mail_server import listening
 from tests.support.running import wait_for
+from workers.actors.mail_server import MailServer
 
 CANARY = '"><script>alert(1)</script>'
 
@@ -340,3 +342,21 @@ def test_nobody_is_told_that_an_address_is_that_of_a_user_elsewhere(database: Po
         again = {"email": "FRESH@example.org", "organisation": "Nordwind Energie"}
         refused = send(browser, "/console/users/", again | {"suppliers": "NW", "role": "support"}, at=home)
         assert refused.status_code == 400
+
+
+def test_a_test_mail_goes_to_its_sender_or_says_why_not(database: PostgresUrls, nordwind: Ledger) -> None:
+    user = new_user(nordwind, role="operator", email="eve@example.org")
+    cookies, at = {COOKIE: new_session(nordwind, user)}, "/console/suppliers/NW/"
+    with listening(None) as (heard, port):
+        for is_plain, words in ((True, "has accepted a test e-mail"), (False, "The test e-mail was not sent.")):
+            server = MailServer(f"smtp://127.0.0.1:{port}", "service@example.com", is_plain=is_plain)
+            settings = ConsoleSettings(mail_server=server)
+            with console_app(database, settings=settings) as app, visitor(app, cookies) as browser:
+                sent = send(browser, f"{at}test-mail/", at=at)
+                assert sent.status_code == (303 if is_plain else 400)
+                page = browser.get(at) if is_plain else sent
+                assert words in words_of(page.text)
+    [letter] = heard.letters
+    assert b"To: eve@example.org" in letter
+    with console_app(database) as app, visitor(app, cookies) as browser:
+        assert "IMPORTLEDGER_SMTP_URL is not set" in words_of(send(browser, f"{at}test-mail/", at=at).text)

@@ -3,15 +3,11 @@
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
-from aiosmtpd.controller import Controller
-from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
 
 from cli.checkup.service import why_no_mail_server
 from cli.service.settings import SettingError, Settings
@@ -22,8 +18,8 @@ from eventstore.aggregates.supplier import ConfigureSupplier, CreateSupplier, st
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from tests.support.certificates import self_signed
+from tests.support.mail_server import listening
 from tests.support.make import an_account
-from tests.support.running import free_port
 from tests.support.staging import SUPPLIER, stage
 from workers.actors.mail_server import MailServer, NotSecure, mail_session, why_not_secure
 from workers.actors.process_imports import ImportProcessor
@@ -31,50 +27,6 @@ from workers.actors.send_mails import EncodedMail, MailSender, NotSent, deliver
 
 SENDER = "service@example.com"
 LETTER = EncodedMail(SENDER, "anna@example.com", b"Subject: x\r\n\r\nKonto\r\n", is_utf8=False)
-
-
-class Listening:
-    """Handler of a mail server that keeps logins, senders and messages."""
-
-    def __init__(self) -> None:
-        self.logins: list[str] = []
-        self.senders: list[str] = []
-        self.letters: list[bytes] = []
-
-    async def handle_MAIL(  # noqa: N802 - the library's name
-        self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
-    ) -> str:
-        self.senders.append(address)
-        envelope.mail_from = address
-        return "250 OK"
-
-    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
-        assert isinstance(envelope.content, bytes)
-        self.letters.append(envelope.content)
-        return "250 OK"
-
-    def authenticator(self, server: SMTP, session: Session, envelope: Envelope, method: str, told: Any) -> AuthResult:
-        self.logins.append(told.login.decode())
-        return AuthResult(success=True)
-
-
-@contextmanager
-def listening(certificate: Path | None, *, is_wrapped: bool = False) -> Iterator[tuple[Listening, int]]:
-    """A mail server with STARTTLS, with TLS from the start, or without TLS."""
-    handler, context = Listening(), None
-    if certificate:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(certificate, certificate.with_name("key.pem"))
-    wrapping: dict[str, Any] = {"ssl_context": context} if is_wrapped else {"tls_context": context}
-    controller = Controller(
-        handler, hostname="127.0.0.1", port=free_port(), authenticator=handler.authenticator, auth_require_tls=False,
-        **wrapping,
-    )  # fmt: skip
-    controller.start()
-    try:
-        yield handler, controller.port
-    finally:
-        controller.stop()
 
 
 @pytest.mark.parametrize(
