@@ -244,7 +244,7 @@ class PathDifference(Wire, frozen=True, kw_only=True):
     is_personal: bool
     """True if values of the path may describe a person (Personendaten)."""
     values: tuple[PlatformValue, ...]
-    """The platform's first 50 values of the path (Werte der Plattform)."""
+    """The platform's first values of the path (Werte der Plattform)."""
 
 
 class AccountDifference(Wire, frozen=True, kw_only=True):

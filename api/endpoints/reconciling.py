@@ -40,7 +40,7 @@ from projections.queries.reconciliation import (
 from projections.queries.reconciliation import (
     request as request_job,
 )
-from projections.queries.run_differences import run_differences
+from projections.queries.run_differences import MOST_DETAILED, MOST_IN_BUCKETS, TooManyInBuckets, run_differences
 from projections.views.account_release import run_released_at
 from projections.views.import_run import RunState, run_state
 from schemas.base import Problem
@@ -81,6 +81,21 @@ _SHOW = Parameter(
 _NOT_SHOWN = Sentence(
     "This key's role must not see personal data.",
     "Die Rolle dieses Schlüssels darf keine Personendaten sehen.",
+)
+_TOO_MANY_DETAILED = Problem(
+    "accounts",
+    "invalid",
+    Sentence(
+        f"At most {MOST_DETAILED} accounts must have paths.", f"Höchstens {MOST_DETAILED} Konten dürfen Felder haben."
+    ),
+)
+_TOO_MANY_IN_BUCKETS = Problem(
+    "buckets",
+    "invalid",
+    Sentence(
+        f"The buckets must have at most {MOST_IN_BUCKETS} accounts of the run.",
+        f"Die Gruppen dürfen höchstens {MOST_IN_BUCKETS} Konten des Laufs haben.",
+    ),
 )
 _SOURCE_CONTENT = Shape(SourceContent)
 _NO_JSON = Sentence("The manifest must be JSON.", "Das Manifest muss JSON sein.")
@@ -162,9 +177,14 @@ class Reconciling(Endpoint):
         if is_shown and call.key.role not in AUDITORS:
             raise ApiError(403, _NOT_SHOWN)
         source = await run_on_body(call.body, _source_content, call.body)
-        differences = await in_thread(run_differences, self._ledger, *state.key, source, is_masked=not is_shown)
+        try:
+            found = await in_thread(run_differences, self._ledger, *state.key, source, is_masked=not is_shown)
+        except TooManyInBuckets:
+            raise run_not_valid(_TOO_MANY_IN_BUCKETS) from None
         await call.confirm()
-        return json_response(differences)
+        differences = encoded(found)
+        refuse_large_answer(differences)
+        return JsonResponse(differences)
 
     async def certified(
         self, state: RunState, manifest: dict[str, Any], totals: dict[str, Any], organisation: str
@@ -250,6 +270,8 @@ def _source_content(body: bytes) -> SourceContent:
     source, shape_errors = _SOURCE_CONTENT.examine(body)
     if shape_errors:
         raise run_not_valid(*shape_errors)
+    if sum(bool(account.paths) for account in source.accounts) > MOST_DETAILED:
+        raise run_not_valid(_TOO_MANY_DETAILED)
     return source
 
 

@@ -6,6 +6,7 @@ Limits of decoding and checking are defined in `schemas/`, which does not depend
 import msgspec
 
 from projections.queries.reconciliation import MAX_OPEN
+from projections.queries.run_differences import MOST_DETAILED, MOST_IN_BUCKETS
 from schemas.base import MAX_ITEMS
 from schemas.reading.problems import MAX_PROBLEM_BYTES, MAX_PROBLEMS, MAX_STEP
 from schemas.reading.shape_errors import MAX_DEPTH
@@ -151,6 +152,8 @@ new runs of a supplier in a day (UTC) | 1,000 | 429 `too_many_runs`; in a bulk b
 runs of a supplier that workers add up at a time | {MAX_OPEN} | {_BUSY} | workers, capacity for others
 manifest that is compared with a run | 2 MB, {MAX_MANIFEST_PLACES:,} ledgers and undocumented fields | {_TOO_LARGE} | \
 CPU, memory
+accounts that a request compares with a run | 2,000; {MOST_DETAILED} with paths; {MOST_IN_BUCKETS:,} in its buckets | \
+400 `validation_error` | database, CPU
 problems that an answer lists | {MAX_PROBLEMS:,} | 400, `errors_truncated` | CPU, size of the answer
 problems that a receipt lists | {MAX_PROBLEMS:,}; {FEW_PROBLEMS} once its batch has {MAX_BATCH_PROBLEMS:,} | \
 `errors_truncated` as its last error | memory, CPU time for other requests

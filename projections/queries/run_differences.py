@@ -23,8 +23,12 @@ from redaction.masking import is_harmless
 from schemas.reading.problems import truncated
 from schemas.run import AccountDifference, PathDifference, PlatformValue, SourceAccount, SourceContent
 
-MOST_VALUES = 50
+MOST_VALUES = 20
 """Values of a path in an answer. Further ones are left out."""
+MOST_DETAILED = 10
+"""Accounts that a request may send with paths. Each of them needs fifty queries."""
+MOST_IN_BUCKETS = 20_000
+"""Accounts of the run in the buckets of a request."""
 _MOST_LETTERS = 200
 """Most characters of a value in an answer. Longer values are cut."""
 _COLUMNS = {column.path: column for column in PATH_COLUMNS}
@@ -34,12 +38,17 @@ SELECT a.external_account_number, s.account_number, s.status
 FROM import_run_account AS a JOIN import_status AS s USING (supplier, external_account_number)
 WHERE a.supplier = %(supplier)s AND a.run = %(run)s
   AND left(encode(sha256(convert_to(a.external_account_number, 'UTF8')), 'hex'), 3) = ANY(%(buckets)s)
+LIMIT %(limit)s
 """
 _SELECT_NAMED = """
 SELECT a.external_account_number, s.account_number, s.status
 FROM import_run_account AS a JOIN import_status AS s USING (supplier, external_account_number)
 WHERE a.supplier = %(supplier)s AND a.run = %(run)s AND a.external_account_number = ANY(%(externals)s)
 """
+
+
+class TooManyInBuckets(Exception):
+    """The buckets of a request have more than MOST_IN_BUCKETS accounts."""
 
 
 def run_differences(
@@ -51,7 +60,10 @@ def run_differences(
         parameters: dict[str, Any] = {"supplier": supplier, "run": run}
         imports = rows_of(connection, _SELECT_NAMED, **parameters, externals=list(sent))
         if source.buckets:
-            imports += rows_of(connection, _SELECT_IN_BUCKETS, **parameters, buckets=list(source.buckets))
+            parameters |= {"buckets": list(source.buckets), "limit": MOST_IN_BUCKETS + 1}
+            imports += rows_of(connection, _SELECT_IN_BUCKETS, **parameters)
+            if len(imports) > MOST_IN_BUCKETS:
+                raise TooManyInBuckets
         known = {external: (number, status) for external, number, status in imports}
         contents = account_contents(connection, [number for number, _ in known.values() if number is not None])
     differences = []

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 MOST_COMPARED = 200
 """Accounts that are compared field by field. Further ones are only named."""
-_ACCOUNTS, _DETAILED = 2_000, 10
-"""Accounts of one request, and those that are compared field by field in one request."""
+_ACCOUNTS, _DETAILED = 2_000, 3
+"""Accounts of one request, and those that are compared field by field in one request: their answers always fit."""
 _CACHED_BYTES = 32 * 2**20
 """Accounts that are kept in memory between two readings of the source [bytes]."""
 _MODULUS = 2**64

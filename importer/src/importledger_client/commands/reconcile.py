@@ -95,6 +95,8 @@ def reconcile(run: str, path: Path, supplier: str | None, shows: bool, repairs: 
                 comparison = compared(content, totals)
     except NotFound as error:
         common.no_such_run(run, supplier, error)
+    with contextlib.suppress(NotFound):
+        client.cancel_totals(supplier, run)  # the next comparison reads the platform again
     if not isinstance(certificate, Refused) and comparison.is_balanced:
         _write(console, certificate, manifest, run)
         return OK
@@ -108,8 +110,6 @@ def reconcile(run: str, path: Path, supplier: str | None, shows: bool, repairs: 
         common.print_line(console, "No accounts are named: the manifest was not made from files.")
     if repairs:
         _repair(console, client, supplier, found)
-    with contextlib.suppress(NotFound):
-        client.cancel_totals(supplier, run)  # the next comparison reads the platform again
     _show_commands(console, found, run, supplier, record.waiting, access)
     return SOMETHING_WRONG
 
