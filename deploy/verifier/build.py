@@ -40,13 +40,13 @@ def build_zipapp(folder: Path) -> Path:
 
 def build_wheel(folder: Path) -> Path:
     """Build the wheel and return its path."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as sources:
         for name in ("pyproject.toml", "README.md"):
-            shutil.copy(HERE / name, folder)
+            shutil.copy(HERE / name, sources)
         for name in MODULES:
-            Path(folder, name).write_text(module(name), "utf-8")
+            Path(sources, name).write_text(module(name), "utf-8")
         options = ["--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
-        subprocess.run([sys.executable, "-m", "pip", "wheel", *options, folder], check=True)
+        subprocess.run([sys.executable, "-m", "pip", "wheel", *options, sources], check=True)
     [wheel] = folder.glob("importledger_verify-*.whl")
     return wheel
 

@@ -133,16 +133,19 @@ def check_sample(
     for index, ((position, _), number) in enumerate(zip(drawn, numbers), 1):  # noqa: B905 - runs on Python 3.9
         name = sample_proof(index)
         with collecting(problems, name):
-            further = _check_sample_proof(folder / name, statement["checkpoint"], key, position, supplier, number)
+            stream = f"import/{supplier}/{number}"
+            staged_by, further = _check_sample_proof(folder / name, statement["checkpoint"], key, position, stream)
             problems += [f"{name}: {sentence}" for sentence in further]
+            other = "" if staged_by == run else f" by run {staged_by}" if staged_by else " without a run"
             if not further:
-                confirmed.append(f"{name}: account {number}, staged at position {position}: proved")
+                confirmed.append(f"{name}: account {number}, staged at position {position}{other}: proved")
 
 
-def _check_sample_proof(
-    file: Path, checkpoint: str, key: str, position: int, supplier: str, external: str
-) -> "list[str]":
-    """Return the problems of a proof. Raises Invalid unless it proves the account's staging at this position."""
+def _check_sample_proof(file: Path, checkpoint: str, key: str, position: int, stream: str) -> "tuple[str, list[str]]":
+    """Return the run that staged the account at this position, and the problems of its proof.
+
+    Raises Invalid unless the proof has such an event.
+    """
     try:
         with zipfile.ZipFile(file) as proof:
             _, problems = check(proof, key, [checkpoint])
@@ -151,11 +154,10 @@ def _check_sample_proof(
         raise Invalid(f"it cannot be read: {error.strerror}") from error
     except zipfile.BadZipFile as error:
         raise Invalid("it must be a whole zip file") from error
-    events = [json.loads(line) for line in lines if line]
-    staged = f"import/{supplier}/{external}", "import_staged.v1"
-    if staged not in [(event["stream"], event["topic"]) for event in events if event["position"] == position]:
-        raise Invalid(f"it must prove that {external} of {supplier} was staged at position {position}")
-    return problems
+    for event in (json.loads(line) for line in lines if line):
+        if (event["position"], event["stream"], event["topic"]) == (position, stream, "import_staged.v1"):
+            return str(json.loads(event["state"]).get("run", "")), problems
+    raise Invalid(f"it must prove that {stream} was staged at position {position}")
 
 
 def run() -> int:

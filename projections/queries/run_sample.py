@@ -15,12 +15,14 @@ _SELECT_POSITION = "SELECT position FROM projection_versions WHERE name = 'impor
 _SELECT_STAGED = """
 SELECT staged.position, a.external_account_number
 FROM import_run_account AS a CROSS JOIN LATERAL (
-    SELECT max(position) AS position
+    SELECT position
     FROM events AS e
     WHERE e.stream = 'import/' || a.supplier || '/' || a.external_account_number AND e.topic = 'import_staged.v1'
       AND e.position <= %(upto)s
+    ORDER BY version DESC
+    LIMIT 1
 ) AS staged
-WHERE a.supplier = %(supplier)s AND a.run = %(run)s AND a.position <= %(upto)s AND staged.position IS NOT NULL
+WHERE a.supplier = %(supplier)s AND a.run = %(run)s AND a.position <= %(upto)s
 ORDER BY staged.position
 """
 _SELECT_BALANCES = """

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from embedded.postgres import PostgresUrls
-from eventstore.aggregates.run import CountRun
+from eventstore.aggregates.run import CountRun, ReplayAccounts
 from eventstore.aggregates.run import stream_of as run_stream
 from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.aggregates.supplier import stream_of as supplier_stream
@@ -287,7 +287,7 @@ def fewer_accounts(statement: dict[str, Any]) -> None:
     [
         (other_seed, "must be those of the draw"),
         (swapped_account, "must be those of the draw"),
-        (other_number, "it must prove that NO-OTHER of NORDWIND was staged at position"),
+        (other_number, "it must prove that import/NORDWIND/NO-OTHER was staged at position"),
         (fewer_accounts, "must have as many lines as the sample says"),
     ],
 )
@@ -329,6 +329,17 @@ def test_a_proof_of_another_account_proves_nothing_here(sampling: Sampling) -> N
     checked = sampling.audited(sample)
     assert (checked.returncode, "proofs/002.zip: it must prove that" in checked.stderr) == (1, True)
     assert checked.stdout.count(": proved") == 2
+
+
+def test_an_account_that_another_run_staged_is_named_with_that_run(sampling: Sampling) -> None:
+    external = sampling.accounts[3]["external_account_number"]
+    command = ReplayAccounts(mode="create", accounts=(external,))
+    sampling.ledger.execute(run_stream(SUPPLIER, "second", "1"), command, at=now(), by="t")
+    follow(sampling.ledger)
+    sample = sampling.draw(run="second")
+    assert [account["external_account_number"] for account in statement_of(sample)["accounts"]] == [external]
+    assert " by run r: proved" in sampling.audited(sample).stdout
+    assert sampling.verb("verify", str(sample / "sample.json")).returncode == 0
 
 
 @pytest.mark.promise("sample-population-complete")

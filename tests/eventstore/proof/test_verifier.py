@@ -4,6 +4,8 @@ import hashlib
 import io
 import json
 import re
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from eventstore.aggregates import import_process
 from eventstore.proof import verifier
 from eventstore.proof.proof import write_proof
 from eventstore.proof.verifier import Invalid, check
-from tests.support.auditors import audited, build_zipapp
+from tests.support.auditors import BUILD, audited, build_zipapp
 from tests.support.folders import ROOT
 from tests.support.make import NOON, stage
 from tests.support.sealed_log import KEY, OTHER_KEY, SUPPLIER, Log
@@ -179,6 +181,19 @@ def test_texts_with_other_line_ends_keep_their_proof(log: Log, folder: Path) -> 
         ledger.execute(import_process.stream_of(SUPPLIER, external), stage(), at=NOON, by="t")
     result = audited(folder, str(proof_of(log, external)), "--key", KEY.verifier)
     assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_the_wheel_for_auditors_has_the_same_modules_as_the_zipapp(folder: Path) -> None:
+    subprocess.run([sys.executable, str(BUILD), str(folder)], check=True)
+    [wheel] = folder.glob("*.whl")
+    with zipfile.ZipFile(folder / "importledger-verify.pyz") as zipapp, zipfile.ZipFile(wheel) as built:
+        modules = [name for name in zipapp.namelist() if name != "__main__.py"]
+        assert len(modules) == 2
+        assert [built.read(name) for name in modules] == [zipapp.read(name) for name in modules]
+        entry_points = next(name for name in built.namelist() if name.endswith("entry_points.txt"))
+        assert b"importledger_verify_sample:run" in built.read(entry_points)
+    sums = (folder / "importledger-verify.SHA256SUMS").read_text()
+    assert hashlib.sha256(wheel.read_bytes()).hexdigest() in sums
 
 
 def test_the_verifier_is_the_same_bytes_everywhere_and_the_guide_has_its_digest(folder: Path) -> None:
