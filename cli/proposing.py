@@ -33,7 +33,7 @@ KEPT = {
 }
 """Reasons for which a revert keeps accounts, in words after their number."""
 _WORDS = {
-    "reverted": "revertible",
+    "revertible": "revertible",
     "failed": "failed",
     "released": "to release",
     "erased": "to erase",

@@ -26,7 +26,9 @@ def console_routes(services: Services, *, settings: ConsoleSettings | None = Non
         from console.access.openid import OpenIdProvider  # its HTTP client is needed nowhere else here
 
         openid = OpenIdProvider(settings.openid)
-    navigation = tuple(screen for screen in SCREENS if screen.nav)
+    navigation = tuple(
+        screen for screen in SCREENS if screen.nav and (settings.four_eyes or screen.path != "/proposals/")
+    )
     console = Console(services, settings, openid, navigation, Checkup(settings.examine))
     for screen in SCREENS:
         yield from both_forms(ROOT + screen.path, handler(console, screen), screen.method)

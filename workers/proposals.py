@@ -75,6 +75,8 @@ def request_of(ledger: Ledger, task_id: str) -> OwnerTaskRequested | None:
 def approve(ledger: Ledger, authority: AuthorityKey, task_id: str, user: str) -> None:
     """Approve a proposal. Raises ProposalFailed, OwnProposal, ProposalEnded."""
     request = _authentic(ledger, authority, task_id, user)
+    if ledger.load([stream_of(task_id)])[stream_of(task_id)].state.status != "proposed":
+        raise ProposalFailed(DECIDED)
     if request.user == user:
         raise OwnProposal
     require_unchanged(ledger, request)
@@ -136,7 +138,7 @@ Subjects = tuple[dict[str, int], list[str]]
 def _of_revert(ledger: Ledger, kind: str, values: Mapping[str, str]) -> Subjects:
     numbers: list[str] = []
     result = preview(ledger, selection_of(values), found=numbers.extend)
-    return {"reverted": result.reverted, "failed": result.failed, **result.kept}, numbers
+    return {"revertible": result.reverted, "failed": result.failed, **result.kept}, numbers
 
 
 def _of_release(ledger: Ledger, kind: str, values: Mapping[str, str]) -> Subjects:

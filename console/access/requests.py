@@ -17,11 +17,17 @@ from eventstore.clock import now
 from eventstore.events import Recorded
 from eventstore.log.ledger import WriteRows
 from projections.auxiliary.typed_reasons import MAX_REASON, TypedReason, new_reason_id, texts_of, write_reason
+from projections.retention.reverting import RunsBehind
 from projections.views.owner_task import owner_task as read_task
+from workers.proposals import with_preview
 
+PREVIEW_TIMEOUT_S = 60.0
 TASK_TIMEOUT_S = 10.0
 """Longest wait for the relay [seconds]. The task is carried out even if it takes longer."""
 POLL_S = 0.1
+RUNS_BEHIND = N_(
+    "The accounts of the run are not all known yet: a relay must be running. Nothing was changed; try again."
+)
 
 
 def typed_reason(user_id: str, subject: str, content: str, at: datetime) -> TypedReason:
@@ -58,6 +64,7 @@ async def request_task(
 ) -> str:
     """Request an operation from the relay, and return the id of the task. `write_details` is written with the request.
 
+    It is a proposal if a second person must approve this kind. Raises ApiError 503 if its preview is not known yet.
     A form that is sent again requests nothing: the task is the same. A typed reason is deleted with the person whom the
     task is about; that of an erasure stays. A user whom an OpenID provider vouches for requests without a session.
     """
@@ -82,9 +89,22 @@ async def request_task(
         session=visit.opened.session if visit.opened else "",
         requested_at=at,
     )
+    if kind in visit.console.settings.four_eyes:
+        ledger = visit.services.ledger
+        try:
+            command = await visit.written(with_preview, ledger, command, within_s=PREVIEW_TIMEOUT_S)
+        except RunsBehind:
+            raise visit.refusal(503, RUNS_BEHIND) from None
     command = owner_task.with_mac(command, task_id, visit.services.authority.mac)
     await visit.execute(stream, command, write_rows=write_rows, by=f"user:{user_id}")
     return task_id
+
+
+def requested_notice(visit: Visit, kind: OwnerTaskKind) -> str:
+    """Return the notice after `request_task`."""
+    if kind in visit.console.settings.four_eyes:
+        return visit._("The operation was proposed. Another person must approve it.")
+    return visit._("The operation was requested. This page shows its progress.")
 
 
 async def finished(visit: Visit, task_id: str) -> bool:

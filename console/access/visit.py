@@ -298,6 +298,7 @@ class Visit:
             "here": address,
             "navigation": [(ROOT + screen.path, self._(screen.nav), screen is current) for screen in screens],
             "notice": notice,
+            "four_eyes": self.console.settings.four_eyes,
             "csrf": Markup("").join(
                 Markup('<input type="hidden" name="{}" value="{}">').format(name, value)
                 for name, value in (

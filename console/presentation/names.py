@@ -3,6 +3,7 @@
 from typing import Literal
 
 from console.presentation.texts import N_
+from workers.proposals import CHANGED, DECIDED, NOT_APPROVED
 
 Tone = Literal["", "good", "warn", "bad", "busy"]
 
@@ -51,6 +52,9 @@ NAMES: dict[str, dict[str, str]] = {
         "erase": N_("Erase the person"),
         "revert": N_("Revert accounts"),
         "release": N_("Release accounts"),
+        "complete": N_("Complete the supplier"),
+        "retry": N_("Retry imports"),
+        "cancel": N_("Cancel imports"),
         "heal": N_("Rebuild the views of an account"),
         "projection_verify": N_("Verify"),
         "projection_rebuild": N_("Rebuild"),
@@ -68,6 +72,9 @@ NAMES: dict[str, dict[str, str]] = {
         "user_openid": N_("Apply the role from the OpenID provider"),
     },
     "task_states": {
+        "PROPOSED": N_("waits for another person"),
+        "EXPIRED": N_("ended without a decision"),
+        "REJECTED": N_("rejected"),
         "REQUESTED": N_("requested"),
         "RUNNING": N_("running"),
         "DONE": N_("done"),
@@ -77,6 +84,9 @@ NAMES: dict[str, dict[str, str]] = {
         "given up after 3 attempts": N_("The relay ended during each of three attempts. Request the operation again."),
         "the request must have a MAC of the api": N_("The request was not made by this service."),
         "the user must have the right to do this": N_("The user no longer has the right to do this."),
+        CHANGED: N_("What would happen has changed since the proposal. Propose it again."),
+        DECIDED: N_("The proposal was decided already."),
+        NOT_APPROVED: N_("A second person must approve the operation."),
     },
     "grades": {"wrong": N_("wrong"), "warned": N_("to be checked"), "good": N_("in order")},
     "check_names": {
@@ -114,6 +124,10 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "outcome_names": {
         "reverted": N_("Reverted"),
+        "revertible": N_("Accounts to revert"),
+        "released": N_("Accounts to release"),
+        "erased": N_("Persons or contacts to erase"),
+        "imports": N_("Imports"),
         "failed": N_("Without account"),
         "changed": N_("Rows changed"),
         "added": N_("Rows added"),

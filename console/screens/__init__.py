@@ -10,6 +10,7 @@ from console.screens import (
     personal_data,
     projections,
     proof,
+    proposals,
     reverts,
     runs,
     signing_in,
@@ -20,6 +21,6 @@ from console.screens import (
 
 _FILES = (
     *(overview, imports, runs, errors, projections, proof, import_page, personal_data, suppliers, system),
-    *(reverts, tasks, signing_in, openid),
+    *(reverts, proposals, tasks, signing_in, openid),
 )
 SCREENS = tuple(screen for file in _FILES for screen in vars(file).values() if isinstance(screen, Screen))

@@ -17,7 +17,7 @@ from api.http.body_checks import run_on_body
 from api.http.errors import not_found
 from api.http.limits import MAX_ANSWER_BYTES
 from console.access.people import DECIDERS, EVERYBODY, OPERATORS
-from console.access.requests import request_task
+from console.access.requests import request_task, requested_notice
 from console.access.visit import ROOT, Visit, action, page
 from console.presentation.formats import Formats
 from console.presentation.importer_text import text_about_account
@@ -236,8 +236,7 @@ async def _request(visit: Visit, kind: OwnerTaskKind) -> Response:
     if not (await _history_of(visit, supplier, external, None)).import_events:
         raise not_found()
     await request_task(visit, kind, {"supplier": supplier, "external": external}, reason)
-    notice = visit._("The operation was requested. This page shows its progress.")
-    return visit.redirect(import_address(supplier, external), notice=notice)
+    return visit.redirect(import_address(supplier, external), notice=requested_notice(visit, kind))
 
 
 async def _decided(visit: Visit, command: Command, notice: str) -> Response:

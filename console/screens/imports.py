@@ -12,6 +12,7 @@ from starlette.responses import Response
 from api.description.problem_sentences import sentence_at
 from api.http.errors import not_found
 from console.access.people import DECIDERS, EVERYBODY
+from console.access.requests import request_task, requested_notice
 from console.access.visit import ROOT, Visit, action, page
 from console.presentation.listing import (
     NAMES,
@@ -29,6 +30,7 @@ from console.presentation.texts import N_
 from console.screens.paging import invalid_key
 from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.import_process import STATUSES, CancelImport, RetryImport, stream_of
+from eventstore.aggregates.owner_task import OwnerTaskKind
 from eventstore.clock import now
 from projections.auxiliary.refused_attempts import refused_attempts
 from projections.queries.import_list import (
@@ -46,6 +48,8 @@ from projections.views.import_failure import IMPORT_FAILURE
 from projections.views.import_run import IMPORT_RUN, run_state
 from redaction.masking import mask_name, mask_postcode
 from schemas.run import RunRecord
+from workers.operations import packed
+from workers.proposals import MANY
 
 MOST_AT_ONCE = 10_000
 """Imports per bulk action. The command line has no limit."""
@@ -264,6 +268,7 @@ async def preview(visit: Visit) -> Response:
         chosen=[] if is_whole else names,
         is_whole=is_whole,
         number=len(chosen),
+        is_proposal=len(chosen) > MANY and verb in visit.console.settings.four_eyes,
         is_cut=len(chosen) == MOST_AT_ONCE,
         most=MOST_AT_ONCE,
         examples=[(name, import_address(*name)) for name in chosen[:5]],
@@ -278,6 +283,13 @@ async def decide(visit: Visit) -> Response:
     reason = visit.reason()
     verb, listed, is_whole = visit.form.text("verb"), _filter_of_form(visit), visit.form.text("scope") == "all"
     chosen = await _selection(visit, verb, listed, None if is_whole else visit.form.all("chosen"))
+    kind: OwnerTaskKind = "retry" if verb == "retry" else "cancel"
+    if len(chosen) > MANY and kind in visit.console.settings.four_eyes:
+        if len({code for code, _ in chosen}) > 1:
+            raise visit.refusal(400, N_("A proposal is about one supplier. Select imports of one supplier."))
+        arguments = {"supplier": chosen[0][0], "accounts": packed([external for _, external in chosen])}
+        await request_task(visit, kind, arguments, reason)
+        return visit.redirect(f"{ROOT}/imports/{listed.query()}", notice=requested_notice(visit, kind))
     changed = 0
     for start in range(0, len(chosen), AT_ONCE):
         streams = [stream_of(*name) for name in chosen[start : start + AT_ONCE]]

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from api.http.database import in_thread
 from api.http.errors import not_found
 from console.access.people import EVERYBODY, OPERATORS
-from console.access.requests import request_task
+from console.access.requests import request_task, requested_notice
 from console.access.visit import ROOT, Visit, action, page
 from console.presentation.listing import import_address
 from console.presentation.texts import N_
@@ -99,8 +99,7 @@ async def switch_projection(visit: Visit) -> Response:
 async def _request(visit: Visit, kind: OwnerTaskKind, reason: str, **more: str) -> Response:
     name = _name(visit)
     await request_task(visit, kind, {"name": name} | more, reason)
-    notice = visit._("The operation was requested. This page shows its progress.")
-    return visit.redirect(f"{ROOT}/projections/{name}/", notice=notice)
+    return visit.redirect(f"{ROOT}/projections/{name}/", notice=requested_notice(visit, kind))
 
 
 async def _tasks(visit: Visit, name: str) -> list[OwnerTask]:

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from api.http.errors import not_found
 from console.access.people import OPERATORS
-from console.access.requests import request_task
+from console.access.requests import RUNS_BEHIND, request_task, requested_notice
 from console.access.visit import ROOT, Visit, action, page
 from console.presentation.texts import N_
 from console.screens.imports import MOST_AT_ONCE
@@ -17,7 +17,6 @@ from projections.views.import_run import run_state
 from projections.views.import_status import import_statuses
 
 _WITHIN_S = 60.0
-_BEHIND = N_("The accounts of the run are not all known yet: a relay must be running. Nothing was changed; try again.")
 VERBS: dict[str, OwnerTaskKind] = {"revert": "revert", "release": "release"}
 
 
@@ -33,7 +32,7 @@ async def preview_accounts(visit: Visit) -> Response:
         try:
             reverted = await visit.written(preview, visit.services.ledger, selection, within_s=_WITHIN_S)
         except RunsBehind:
-            raise visit.refusal(503, _BEHIND) from None
+            raise visit.refusal(503, RUNS_BEHIND) from None
     return visit.render(
         "accounts_decide.html",
         verb=verb,
@@ -56,8 +55,7 @@ async def decide_accounts(visit: Visit) -> Response:
     if visit.form.text("confirm") != next(iter(named.values()), selection.supplier):
         raise visit.invalid("confirm", N_("Nothing was changed: the typed name differs from the name shown."))
     await request_task(visit, VERBS[verb], {"supplier": selection.supplier} | named, reason)
-    notice = visit._("The operation was requested. This page shows its progress.")
-    return visit.redirect(f"{ROOT}/tasks/", notice=notice)
+    return visit.redirect(f"{ROOT}/tasks/", notice=requested_notice(visit, VERBS[verb]))
 
 
 async def _selection(visit: Visit, field: Callable[[str], str]) -> tuple[str, Selection]:

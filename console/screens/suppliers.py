@@ -14,7 +14,7 @@ from api.endpoints.supplier_settings import SUPPLIER_SETTINGS, URL
 from api.http.errors import not_found
 from api.http.status_codes import ApiError
 from console.access.people import EVERYBODY, OPERATORS
-from console.access.requests import finished, reason_texts_of, request_task, write_typed
+from console.access.requests import finished, reason_texts_of, request_task, requested_notice, write_typed
 from console.access.visit import ROOT, Visit, action, page
 from console.presentation.texts import N_
 from console.screens.paging import page_of
@@ -141,6 +141,9 @@ async def change_status(visit: Visit) -> Response:
         raise not_found()
     if status == "complete":
         _require_confirmation(visit, supplier.code)
+        if "complete" in visit.console.settings.four_eyes:
+            await request_task(visit, "complete", {"supplier": supplier.code}, visit.reason())
+            return visit.redirect(_address("suppliers", supplier.code), notice=requested_notice(visit, "complete"))
     reason = await write_typed(visit, visit.form.text("reason"), suppliers.stream_of(supplier.code))
     command = suppliers.ChangeSupplierStatus(status=cast(suppliers.SupplierStatus, status), reason=reason)
     write_rows = apart_from_reverts(supplier.code)

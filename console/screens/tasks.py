@@ -1,6 +1,6 @@
 """Requested operations: the user, the reason, the progress and the outcome of each."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -9,11 +9,13 @@ import msgspec
 from starlette.responses import Response
 
 from console.access.people import EVERYBODY, OPERATORS
+from console.access.requests import reason_texts_of
 from console.access.visit import ROOT, Visit, page
 from console.presentation.listing import import_address
 from console.presentation.rendering import segment
+from console.presentation.timeline import actor
 from console.screens.paging import TextKey, page_of
-from projections.auxiliary.typed_reasons import reasons_of
+from eventstore.aggregates.owner_task import COMMAND_LINE
 from projections.auxiliary.user_details import details_of
 from projections.views.owner_task import OwnerTask, owner_tasks_page
 
@@ -40,13 +42,18 @@ class ShownTask(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers of the outcome of a revert, with those of kept accounts."""
     reason: str | None
     """None for a reason that is masked because it may name a person; "" for no reason."""
+    decided_by: str
+    """Person who has approved or rejected a proposal; "" for nobody."""
+    decided_for: str
+    """Reason of a rejection; "" for none."""
 
 
 async def shown_tasks(visit: Visit, tasks: Sequence[OwnerTask]) -> list[ShownTask]:
     """Return the tasks with the subject, user and reason that a page shows."""
-    people = await visit.read(details_of, {task.user_id for task in tasks}) if tasks else {}
-    ids = {task.reason for task in tasks if task.reason}
-    reasons = await visit.read(reasons_of, ids) if ids else {}
+    ids = {user for task in tasks for user in (task.user_id, task.decided_by) if user}
+    people = {user: row.display_name for user, row in (await visit.read(details_of, ids)).items()} if ids else {}
+    named = {reason or "" for task in tasks for reason in (task.reason, task.decided_for)}
+    reasons = await reason_texts_of(visit, named)
     shown = []
     for task in tasks:
         subject, address = _subject(task, may_operate=visit.person.may(OPERATORS))
@@ -57,15 +64,18 @@ async def shown_tasks(visit: Visit, tasks: Sequence[OwnerTask]) -> list[ShownTas
                 subject=subject,
                 address=address,
                 numbers=_numbers(task),
-                who=people[task.user_id].display_name if task.user_id in people else task.user_id,
-                reason=None
-                if is_about_person and task.reason
-                else reasons[task.reason].content
-                if task.reason in reasons
-                else "",
+                who=_person(visit, task.user_id, people),
+                decided_for=reasons[task.decided_for or ""],
+                decided_by=_person(visit, task.decided_by, people) if task.decided_by else "",
+                reason=None if is_about_person and task.reason else reasons[task.reason],
             )
         )
     return shown
+
+
+def _person(visit: Visit, user: str, people: Mapping[str, str]) -> str:
+    """Return the name of a user, or of a person of the command line."""
+    return actor(user, visit._, {}) if user.startswith(COMMAND_LINE) else people.get(user, user)
 
 
 def _numbers(task: OwnerTask) -> dict[str, int]:
@@ -83,6 +93,8 @@ def _subject(task: OwnerTask, *, may_operate: bool) -> tuple[str, str]:
             return f"{supplier} {run}", f"{ROOT}/runs/{segment(supplier)}/{segment(run)}/"
         case {"supplier": supplier}:
             return supplier, f"{ROOT}/suppliers/{supplier}/"
+        case {"participant": participant}:
+            return participant, ""
         case {"name": name}:
             return name, f"{ROOT}/projections/{name}/"
         case {"user_id": user_id}:

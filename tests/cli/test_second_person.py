@@ -73,7 +73,7 @@ def test_a_run_is_proposed_by_one_login_and_approved_by_another(cli: Cli, ledger
     assert "2 revertible" in cli(*revert)
     proposed = cli.proposed(*revert, "--yes", "--reason", "wrong mapping")
     task_id = proposed["proposal"]
-    assert (proposed["action"], proposed["preview"]) == ("revert", {"reverted": 2, "failed": 0})
+    assert (proposed["action"], proposed["preview"]) == ("revert", {"revertible": 2, "failed": 0})
     listed = cli("proposals")
     for text in (task_id, "revert", f"{SUPPLIER} monday", "operator:anna", "wrong mapping", "2 revertible"):
         assert text in listed
@@ -105,7 +105,7 @@ def test_every_verb_of_a_listed_action_proposes(cli: Cli, ledger: Ledger, tasks:
     (folder / "numbers").write_text("\n".join(EXTERNALS))
     reason = ("--reason", "CHANGE-118")
     previews = {
-        ("revert", SUPPLIER, "--file", str(folder / "numbers"), "--yes", *reason): {"reverted": 2, "failed": 0},
+        ("revert", SUPPLIER, "--file", str(folder / "numbers"), "--yes", *reason): {"revertible": 2, "failed": 0},
         ("release", SUPPLIER, "--yes", *reason): {"released": 2},
         ("erase", SUPPLIER, EXTERNALS[0], "--yes", *reason): {"erased": 1},
         ("supplier", "status", SUPPLIER, "complete", *reason): {"released": 2},

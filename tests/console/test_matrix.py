@@ -35,6 +35,7 @@ from tests.support.console import (
 )
 from tests.support.following import follow
 from tests.support.make import start
+from tests.support.owner_tasks import propose
 
 PAGES = [screen for screen in SCREENS if screen.method == "GET" and screen.roles is not None]
 FORMS = [screen for screen in SCREENS if screen.method == "POST" and screen.roles is not None]
@@ -48,7 +49,7 @@ PAGE_ROLES = {
         *("/runs/", "/runs/{supplier}/{run}/"),
     ),
     "ao": ("/personal-data/",),
-    "so": ("/imports/decide/",),
+    "so": ("/imports/decide/", "/proposals/"),
     "o": (
         *("/suppliers/{supplier}/decide/", "/keys/", "/keys/{key_id}/", "/users/", "/users/{user_id}/"),
         "/system/",
@@ -62,6 +63,7 @@ FORM_ROLES = {
     ),
     "so": (
         *("/imports/decide/", "/imports/decided/", "/imports/{supplier}/{external}/retry/"),
+        "/proposals/{task}/{decision}/",
         *("/imports/{supplier}/{external}/cancel/", "/runs/{supplier}/{run}/compare/"),
     ),
     "o": (
@@ -111,6 +113,11 @@ class Sent(msgspec.Struct, frozen=True):
     """True for a form about its sender, which has no foreign counterpart."""
 
 
+def proposal_of(code: str, decision: str) -> str:
+    """Return the id of the supplier's proposal on which this is decided."""
+    return f"t_{code}_{decision}"
+
+
 def forms_of(tenant: Tenant) -> Iterator[tuple[str, Sent]]:
     """Registered paths with a form of each kind for this tenant, in an order in which all of them work."""
     why = {"reason": "why not"}
@@ -125,6 +132,11 @@ def forms_of(tenant: Tenant) -> Iterator[tuple[str, Sent]]:
     }
     account = "/imports/{supplier}/{external}"
     yield "/imports/find/", Sent(at("/imports/find/"), {"q": WAITING}, is_own=True)
+    for decision in ("approve", "reject"):
+        yield (
+            "/proposals/{task}/{decision}/",
+            Sent(f"{ROOT}/proposals/{proposal_of(tenant.code, decision)}/{decision}/", why),
+        )
     yield "/imports/decide/", Sent(at("/imports/decide/"), many)
     yield "/imports/decided/", Sent(at("/imports/decided/"), many)
     yield f"{account}/retry/", Sent(at(f"{account}/retry/", "E2"), why)
@@ -164,6 +176,8 @@ def set_up(ledger: Ledger, owner: Ledger, code: str, name: str, key_id: str) -> 
             ledger.execute(f"import/{code}/{external}", start(), at=now(), by="worker:7")
             failed = FailImport(start=2, code="account_failed_validation", detail="No.")
             ledger.execute(f"import/{code}/{external}", failed, at=now(), by="worker:7")
+    for decision in ("approve", "reject"):
+        propose(ledger, "operator:test", "retry", proposal_of(code, decision), supplier=code)
     making = organisation.CreateKey(key_id=key_id, secret_sha256="0" * 64, role="importer", suppliers=(code,))
     owner.execute(organisation.stream_of(name), making, at=now(), by="operator:test")
     email = f"somebody@{code}.example.org"

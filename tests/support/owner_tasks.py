@@ -1,6 +1,7 @@
 """The follower that carries out owner's tasks, with requests of users."""
 
 from collections.abc import Collection
+from contextlib import closing
 from typing import Any
 
 from embedded.postgres import PostgresUrls
@@ -9,9 +10,18 @@ from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from projections.views.owner_task import OwnerTask, owner_task
 from tests.support.console import AUTHORITY
+from tests.support.databases import owner_of
 from tests.support.rows import asked_beside
 from workers.followers.owner_tasks import OwnerTasks
 from workers.proposals import with_preview
+
+
+def propose(ledger: Ledger, user: str, kind: OwnerTaskKind, task_id: str, **arguments: str) -> None:
+    """Propose an operation, as the api or a verb does."""
+    command = RequestOwnerTask(kind=kind, arguments=arguments, user=user, reason="r_1", requested_at=now())
+    command = with_mac(with_preview(ledger, command), task_id, AUTHORITY.mac)
+    with closing(owner_of(ledger)) as owner:
+        owner.execute(stream_of(task_id), command, at=now(), by=actor_of(user))
 
 
 class Tasks(OwnerTasks):
@@ -37,9 +47,7 @@ class Tasks(OwnerTasks):
 
     def propose(self, user: str, kind: OwnerTaskKind, number: str = "", **arguments: str) -> str:
         task_id = f"t_{kind}{number}"
-        command = RequestOwnerTask(kind=kind, arguments=arguments, user=user, reason="r_1", requested_at=now())
-        command = with_mac(with_preview(self.ledger, command), task_id, AUTHORITY.mac)
-        self.ledger.execute(stream_of(task_id), command, at=now(), by=actor_of(user))
+        propose(self.ledger, user, kind, task_id, **arguments)
         return task_id
 
     def done(self, user: str, kind: OwnerTaskKind, number: str = "", **arguments: str) -> OwnerTask:

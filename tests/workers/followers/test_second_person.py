@@ -52,7 +52,7 @@ ARGUMENTS: dict[OwnerTaskKind, dict[str, str]] = {
     "cancel": {"supplier": "NW", "accounts": packed(["3", "1"])},
 }
 PREVIEWS: dict[OwnerTaskKind, dict[str, int]] = {
-    "revert": {"reverted": 1, "failed": 1},
+    "revert": {"revertible": 1, "failed": 1},
     "release": {"released": 1},
     "erase": {"erased": 1},
     "complete": {"released": 1},
