@@ -14,6 +14,7 @@ from starlette.responses import Response
 from api.description.problem_sentences import sentence_at
 from api.endpoints.reconciling import CHECK_EVERY_S, WAIT_S, Reconciling, source_manifest, unbalanced
 from api.http.body_checks import run_on_body
+from api.http.database import in_thread
 from api.http.errors import not_found
 from console.access.people import DECIDERS, EVERYBODY, OPERATORS
 from console.access.visit import ROOT, Visit, action, page
@@ -25,10 +26,12 @@ from console.screens.errors import supplier_chips
 from console.screens.paging import TextKey, page_of
 from eventstore.aggregates.import_process import STATUSES
 from projections.platform.totals import Totals
+from projections.queries.run_differences import altered_accounts
 from projections.queries.supplier_overview import supplier_codes
 from projections.versions.overview import stale_since
 from projections.views.account_release import run_released_at
 from projections.views.import_run import IMPORT_RUN, RunState, newest_runs, run_state
+from schemas.base import Problem
 from schemas.run import RunRecord
 
 AT_ONCE = 50
@@ -36,6 +39,8 @@ MAX_PROBLEMS = 100
 """Problems shown of a run, the most frequent first."""
 MAX_DIFFERENCES = 20
 """Differences that an address holds, encrypted."""
+BUCKET = "buckets."
+"""Beginning of the places of groups of accounts in a comparison."""
 Share = tuple[str, int, float]
 
 
@@ -116,9 +121,29 @@ async def compare_run(visit: Visit) -> Response:
         certificate = await reconciling.certified(state, manifest, totals, visit.organisation)
         certificate.headers["Content-Disposition"] = 'attachment; filename="certificate.json"'
         return certificate
-    sentences = [(problem.attr, Formats(visit.language).sentence(problem.detail)) for problem in unequal]
-    found = base64.b64encode(zlib.compress(msgspec.json.encode((len(unequal), sentences[:MAX_DIFFERENCES])))).decode()
+    sentences = await _sentences(visit, unequal)
+    found = base64.b64encode(zlib.compress(msgspec.json.encode((len(sentences), sentences[:MAX_DIFFERENCES])))).decode()
     return visit.redirect(f"{here}?{urlencode({'compared': hidden(found, visit.token)})}#compared")
+
+
+async def _sentences(visit: Visit, unequal: list[Problem]) -> list[tuple[str, str]]:
+    """Return places and sentences of the differences. Accounts that the platform has altered come first, by number."""
+    buckets = [problem.attr.removeprefix(BUCKET) for problem in unequal if problem.attr.startswith(BUCKET)]
+    sentences = [
+        (problem.attr, Formats(visit.language).sentence(problem.detail))
+        for problem in unequal
+        if not problem.attr.startswith(BUCKET)
+    ]
+    if not buckets:
+        return sentences
+    supplier, run = visit.path("supplier"), visit.path("run")
+    altered = await in_thread(altered_accounts, visit.services.ledger, supplier, run, buckets)
+    text = visit._(N_("The platform has lost or altered this account. Rebuild its views on its page."))
+    places = visit._(
+        N_("Accounts differ in %(shown)s of 4,096 groups. `importbook reconcile` names them."),
+        shown=Formats(visit.language).number(len(buckets)),
+    )
+    return [*((external, text) for external in altered), ("buckets", places), *sentences]
 
 
 def _compared(visit: Visit) -> tuple[int, list[tuple[str, str]]] | None:

@@ -27,6 +27,8 @@ MOST_VALUES = 20
 """Values of a path in an answer. Further ones are left out."""
 MOST_DETAILED = 10
 """Accounts that a request may send with paths. Each of them needs fifty queries."""
+MOST_CHECKED = 200
+"""Accounts whose rows are compared with the log for one page. Each of them needs its payload and fifteen queries."""
 MOST_IN_BUCKETS = 20_000
 """Accounts of the run in the buckets of a request."""
 _MOST_LETTERS = 200
@@ -124,6 +126,18 @@ def _with_paths(
         status=difference.status,
         is_as_logged=is_as_logged(ledger, stream_of(supplier, external), number),
         paths=paths,
+    )
+
+
+def altered_accounts(ledger: Ledger, supplier: str, run: str, buckets: Sequence[str]) -> list[str]:
+    """Return the accounts in these buckets whose rows are not those that the log makes, of the first MOST_CHECKED."""
+    with ledger.connection() as connection:
+        parameters = {"supplier": supplier, "run": run, "buckets": list(buckets), "limit": MOST_CHECKED}
+        imports = rows_of(connection, _SELECT_IN_BUCKETS, **parameters)
+    return sorted(
+        external
+        for external, number, status in imports
+        if status == "PROCESSED" and is_as_logged(ledger, stream_of(supplier, external), number) is False
     )
 
 
