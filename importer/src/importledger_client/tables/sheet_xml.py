@@ -1,6 +1,7 @@
 """Count a sheet by its XML: a second method, which shares no code with calamine's reading of values."""
 
 import contextlib
+import functools
 import re
 import zipfile
 import zlib
@@ -20,6 +21,8 @@ _CELL = re.compile(rb"""<(?:\w+:)?c\s(?:[^>]*\s)?r=["']([A-Za-z]{1,99})([0-9]{1,
 """Start of a cell with content, with its letters and number."""
 _LONGEST_START, _READ_BYTES = 2**8, 2**20
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, LookupError, ValueError, ElementTree.ParseError)
+_INLINE = {("is", "t"), ("is", "r", "t")}
+"""Elements in a cell with its text."""
 _LETTERS = re.compile(r"([A-Z]+)[0-9]+\Z")
 _ZEROS = "has a number that Excel shows with leading zeros ({} digits): the column must be text."
 _WITHOUT_VALUE = "has a formula without a stored value: open the file in Excel and save it, or ignore the column."
@@ -52,17 +55,80 @@ def check_area(name: str, sheet: str) -> None:
 
 def scan(name: str, sheet: str) -> Scan:
     """Count a sheet of a workbook. Raises Unreadable."""
-    found = Scan(Count(), Doubts())
     with _opened(name, sheet) as archive:
-        texts, widths = _filled_texts(archive), _widths(archive)
-        number, has_header = 0, False
-        for row in _elements(archive, _path_of(archive, sheet), "row"):
-            number = int(row.get("r", number + 1))
-            filled = _filled_cells(number, row, texts, widths, found.doubts)
-            if filled and has_header:
-                found.count.add([True if position in filled else None for position in range(max(filled) + 1)])
-            has_header = has_header or bool(filled)
-    return found
+        cells = _Cells(_filled_texts(archive), _widths(archive))
+        # Entities are no danger: expat limits their expansion, and loads none from elsewhere.
+        parser = ElementTree.XMLParser(target=cells)  # noqa: S314
+        with archive.open(_path_of(archive, sheet)) as content:
+            while part := content.read(_READ_BYTES):
+                parser.feed(part)
+        parser.close()
+    return cells.found
+
+
+class _Cells:
+    """Target of an XML parser that counts the cells of a sheet."""
+
+    def __init__(self, texts: list[bool], widths: list[int]) -> None:
+        self.found = Scan(Count(), Doubts())
+        self._texts, self._widths = texts, widths
+        self._number, self._has_header = 0, False
+        self._filled, self._position = set[int](), -1
+        self._cell: Mapping[str, str] | None = None
+        self._path: tuple[str, ...] = ()
+        """Names of the elements in the cell that are open."""
+        self._value, self._has_formula, self._has_text = "", False, False
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        name = _name(tag)
+        if self._cell is not None:
+            self._path = (*self._path, name)
+            self._has_formula = self._has_formula or self._path == ("f",)
+        elif name == "c":
+            match = _LETTERS.match(attributes.get("r", ""))
+            self._position = _position(match.group(1)) if match else self._position + 1
+            self._cell, self._value, self._has_formula, self._has_text = attributes, "", False, False
+        elif name == "row":
+            self._number = int(attributes.get("r", self._number + 1))
+            self._filled, self._position = set(), -1
+
+    def data(self, text: str) -> None:
+        if self._path == ("v",):
+            self._value += text
+        elif self._path in _INLINE:
+            self._has_text = True
+
+    def end(self, tag: str) -> None:
+        if self._path:
+            self._path = self._path[:-1]
+        elif self._cell is not None:
+            self._end_cell(self._cell)
+            self._cell = None
+        elif _name(tag) == "row":
+            filled = self._filled
+            if filled and self._has_header:
+                cells = [True if position in filled else None for position in range(max(filled) + 1)]
+                self.found.count.add(cells)
+            self._has_header = self._has_header or bool(filled)
+
+    def close(self) -> None:
+        """End the sheet."""
+
+    def _end_cell(self, cell: Mapping[str, str]) -> None:
+        kind, value, position, doubts = cell.get("t", "n"), self._value, self._position, self.found.doubts
+        if self._has_formula and not value and kind != "str":
+            doubts.add(position, "", self._name_of(cell), _WITHOUT_VALUE)
+        elif kind == "e":
+            doubts.add(position, value, self._name_of(cell), _ERROR.format(value))
+        elif self._has_text if kind == "inlineStr" else self._texts[int(value)] if kind == "s" and value else value:
+            self._filled.add(position)
+            style = int(cell.get("s", 0))
+            width = self._widths[style] if kind == "n" and style < len(self._widths) else 0
+            if width > len(value.lstrip("-")):
+                doubts.add(position, "", self._name_of(cell), _ZEROS.format(width))
+
+    def _name_of(self, cell: Mapping[str, str]) -> str:
+        return f"cell {cell.get('r') or _letters(self._position) + str(self._number)}"
 
 
 @contextlib.contextmanager
@@ -80,44 +146,18 @@ def _elements(archive: zipfile.ZipFile, path: str, tag: str) -> Iterator[Element
     with archive.open(path) as content:
         # Entities are no danger: expat limits their expansion, and loads none from elsewhere.
         for _, element in ElementTree.iterparse(content):  # noqa: S314
-            if _name(element) == tag:
+            if _name(element.tag) == tag:
                 yield element
                 element.clear()
 
 
-def _filled_cells(number: int, row: Element, texts: list[bool], widths: list[int], doubts: Doubts) -> set[int]:
-    """Return the positions of the filled cells of a row."""
-    filled, position = set[int](), -1
-    for cell in row:
-        if _name(cell) != "c":
-            continue
-        parts = {_name(part): part for part in cell}
-        match = _LETTERS.match(cell.get("r", ""))
-        position = _position(match.group(1)) if match else position + 1
-        name = f"cell {cell.get('r') or _letters(position) + str(number)}"
-        kind, value = cell.get("t", "n"), (parts["v"].text or "") if "v" in parts else ""
-        if "f" in parts and not value and kind != "str":
-            doubts.add(position, "", name, _WITHOUT_VALUE)
-        elif kind == "e":
-            doubts.add(position, value, name, _ERROR.format(value))
-        elif _is_filled(parts, kind, value, texts):
-            filled.add(position)
-            style = int(cell.get("s", 0))
-            width = widths[style] if kind == "n" and style < len(widths) else 0
-            if width > len(value.lstrip("-")):
-                doubts.add(position, "", name, _ZEROS.format(width))
-    return filled
-
-
-def _is_filled(parts: Mapping[str, Element], kind: str, value: str, texts: list[bool]) -> bool:
-    if kind == "inlineStr":
-        return "is" in parts and _has_text(parts["is"])
-    return texts[int(value)] if kind == "s" and value else bool(value)
-
-
 def _has_text(element: Element) -> bool:
     """Return True for a rich or plain text with any character. Pronunciations (rPh) do not count."""
-    return any(text.text for text in (*element.findall("{*}t"), *element.findall("{*}r/{*}t")))
+    for part in element:
+        name = _name(part.tag)
+        if (name == "t" and part.text) or (name == "r" and _has_text(part)):
+            return True
+    return False
 
 
 def _filled_texts(archive: zipfile.ZipFile) -> list[bool]:
@@ -150,11 +190,13 @@ def _member(archive: zipfile.ZipFile, name: str) -> str | None:
     return next((path for path in archive.namelist() if path.lower().endswith(name)), None)
 
 
-def _name(element: Element) -> str:
+@functools.cache
+def _name(tag: str) -> str:
     """Return the tag without its namespace."""
-    return element.tag.rpartition("}")[2]
+    return tag.rpartition("}")[2]
 
 
+@functools.lru_cache
 def _position(letters: str) -> int:
     """Return 0 for A, 26 for AA."""
     position = 0

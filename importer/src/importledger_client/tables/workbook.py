@@ -55,9 +55,10 @@ class Sheet:
         """Yield the rows from the header on, each from the first column of the sheet."""
         top, first_column = self._sheet.start
         for number, cells in enumerate(self._sheet.iter_rows(), top + 1):
-            row: list[Cell] = [None] * first_column + [_plain(cell) for cell in cells]
+            row: list[Cell] = [None] * first_column
+            row += [(cell or None) if type(cell) is str else _plain(cell) for cell in cells]
             for position, cell in enumerate(row):
-                if isinstance(cell, int | Decimal) and not -_EXACT < cell < _EXACT:
+                if type(cell) is not str and isinstance(cell, int | Decimal) and not -_EXACT < cell < _EXACT:
                     self._doubts.add(position, "", f"row {number}", _ROUNDED)
             yield number, row
 
@@ -94,8 +95,6 @@ def _check_kind(name: str) -> None:
 
 def _plain(value: Any) -> Cell:
     """Return a cell as text, number, boolean or None."""
-    if value == "":
-        return None
     if isinstance(value, datetime):
         return Dated(value.date().isoformat() if value.time() == time() else value.isoformat())
     if isinstance(value, date | time):
