@@ -12,6 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from importledger_client import mapped_source
 from importledger_client.mapped_source import MappedSource
 from importledger_client.mapping import MappingError, read_mapping
 from importledger_client.sources import Differs, Line, Unreadable
@@ -617,3 +618,16 @@ def test_json_that_python_writes_reads_back_equal(objects: list[dict[str, Any]],
         assert {column: cell for column, cell in row.items() if cell is not None} == {
             column: cell for column, cell in flat.items() if cell not in (None, "")
         }
+
+
+def test_progress_is_shown_while_tables_are_read_and_accounts_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mapped_source, "_SHOWN_ROWS", 2)
+    monkeypatch.setattr(mapped_source, "_SHOWN_ACCOUNTS", 2)
+    source = mapped(tmp_path, WHOLE, BOOK, **OF_BOOK)
+    shown: list[tuple[str, float | None]] = []
+    source.show = lambda text, share: shown.append((text.replace(f"{tmp_path}/", ""), share))
+    assert next(source.lines()).external == "V1"
+    assert ("reading eablg.csv: 4 rows", None) in shown
+    assert shown[-1] == ("made 2 of 3 accounts", 2 / 3)

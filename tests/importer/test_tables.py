@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import io
+import itertools
 import tempfile
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
@@ -19,9 +20,12 @@ from hypothesis import strategies as st
 from openpyxl import Workbook
 from pyarrow import parquet
 
-from importledger_client.sources import Unreadable
+from importledger_client.sources import Differs, Unreadable
+from importledger_client.tables import reading
+from importledger_client.tables.delimited import Delimited
 from importledger_client.tables.reading import Table
 from importledger_client.tables.table import TableSource
+from importledger_client.tables.workbook import Sheet
 from importledger_client.values import converted
 
 HEADER = ["Nr", "Straße", "Saldo"]
@@ -262,3 +266,25 @@ def test_what_babel_writes_is_read(number: Decimal) -> None:
 def test_babel_refuses_what_must_be_refused() -> None:
     with pytest.raises(NumberFormatError):
         parse_decimal("12.50", locale="de_DE", strict=True)
+
+
+@pytest.mark.parametrize("is_workbook", [False, True])
+def test_a_process_of_its_own_counts_a_large_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_workbook: bool
+) -> None:
+    monkeypatch.setattr(reading, "_LARGE", 0)
+    rows: list[list[Any]] = [["K1", "Allee", 1], ["K2", "Weg", "=1"]]
+    if is_workbook:
+        path = tmp_path / "kunden.xlsx"
+        write_with_openpyxl(path, rows)
+    else:
+        path = tmp_path / "kunden.csv"
+        path.write_text(csv_text(rows, {"lineterminator": "\n"}), encoding="utf-8")
+    table = Table([str(path)], TableSource())
+    assert len(list(table.rows())) == 2
+    assert len(table.doubts) == is_workbook  # the formula has no stored value: only the second count sees it
+    reader: type[Delimited | Sheet] = Sheet if is_workbook else Delimited
+    whole = reader.rows
+    monkeypatch.setattr(reader, "rows", lambda self: itertools.islice(whole(self), 1))
+    with pytest.raises(Differs, match="1 row was read, and 2 counted"):
+        list(Table([str(path)], TableSource()).rows())

@@ -67,7 +67,7 @@ class Counter:
 
     def _send(self) -> None:
         if self._pool is None:
-            self._pool = ProcessPoolExecutor(self._processes, get_context("spawn"), _ignore_interrupts)
+            self._pool = ProcessPoolExecutor(self._processes, get_context("spawn"), ignore_interrupts)
         if len(self._sent) > self._processes + 1:
             self._take(self._sent.popleft().result())
         self._sent.append(self._pool.submit(count, self._lines))
@@ -79,6 +79,6 @@ class Counter:
         bad += counted[1]
 
 
-def _ignore_interrupts() -> None:
+def ignore_interrupts() -> None:
     """Leave Ctrl-C to the parent process, which ends this one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

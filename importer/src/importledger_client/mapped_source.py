@@ -27,6 +27,8 @@ from importledger_client.values import NO_VALUE, ROUNDED, clean
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(Line).decode
+_SHOWN_ROWS, _SHOWN_ACCOUNTS = 10_000, 1_000
+"""Rows and accounts after which progress is shown."""
 _SQL_TYPES = {"number": "DECIMAL(38, 10)", "day": "DATE"}
 _TYPES = {
     "true or false": ("BOOLEAN",),
@@ -184,6 +186,8 @@ class MappedSource(Source):
                 for place, text in enumerate(texts):
                     emptied[place] += text is None and cells[place] is not None
             stored: list[Any] = [number, *texts]
+            if number % _SHOWN_ROWS == 0:
+                self.show(f"reading {table.name}: {counted(number, 'row')}", None)
             for place, convert in conversions:
                 cell, text = cells[place], texts[place]
                 stored.append(None if text is None else convert(text if type(cell) is str else cell))
@@ -239,7 +243,9 @@ class MappedSource(Source):
     def _decided(self, lines: Iterator[Line], path: Path) -> Iterator[Line]:
         """Store all lines in a file, then yield them. Raises Differs if a part of the tables is open."""
         with path.open("w+b") as file:
-            for line in lines:
+            for made, line in enumerate(lines, 1):
+                if made % _SHOWN_ACCOUNTS == 0:
+                    self.show(f"made {made:,} of {counted(self.size or 0, 'account')}", made / (self.size or 1))
                 content = _pack(line)
                 file.write(len(content).to_bytes(4, "big") + content)
             if found := self.open_points():

@@ -6,7 +6,7 @@ import io
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -69,6 +69,8 @@ class Source:
         self.mapping = ""
         """Path of the mapping, "" for NDJSON."""
         self.empty_lines = 0
+        self.show: Callable[[str, float | None], object] = lambda text, share: None
+        """Shows progress before the first line: a text, and the share that is done if it is known."""
         self.stored: BinaryIO | None = None
         if name != STDIN:
             self.size = file_at(name).stat().st_size

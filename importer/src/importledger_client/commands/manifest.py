@@ -11,7 +11,7 @@ from rich.console import Console
 
 from importledger_client.commands import NOTHING_DONE, OK, SOMETHING_WRONG, common
 from importledger_client.counter import Counter, cores
-from importledger_client.display import counted, number
+from importledger_client.display import EVERY_S, Progress, counted, number
 from importledger_client.manifest import FORMAT, sums_filled
 from importledger_client.mapped_source import MappedSource
 from importledger_client.notes import run_named_after, run_of_files
@@ -36,9 +36,11 @@ def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping
     """
     making = Making(output, common.sources_of(files, mapping, supplier), supplier, cores())
     try:
-        for source in making.sources:
-            for line in source.lines():
-                making.add(line, source)
+        with Progress(common.err(), first_after_s=EVERY_S) as progress:
+            for source in making.sources:
+                source.show = progress.show
+                for line in source.lines():
+                    making.add(line, source)
         code = making.write(common.out())
         for source in making.sources:
             for sentence in source.written():

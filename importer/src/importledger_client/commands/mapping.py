@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from importledger_client.commands import OK, SOMETHING_WRONG, common
-from importledger_client.display import counted
+from importledger_client.display import EVERY_S, Progress, counted
 from importledger_client.linking import links_of
 from importledger_client.mapped_source import MappedSource
 from importledger_client.mapping import read_mapping
@@ -96,12 +96,15 @@ def check(mapping: Path, file: str, supplier: str | None) -> int:
     source = MappedSource([file], plan, mapping, supplier)
     accounts = 0
     without_number = 0
-    for line in source.lines():
-        accounts += 1
-        without_number += not line.content
-        if accounts <= FIRST and line.content:
-            common.print_line(console, f"line {line.number}:")
-            common.print_line(console, msgspec.json.format(line.content, indent=2).decode())
+    with Progress(common.err(), first_after_s=EVERY_S) as progress:
+        source.show = progress.show
+        for line in source.lines():
+            accounts += 1
+            without_number += not line.content
+            progress.show(f"made {counted(accounts, 'account')}", accounts / (source.size or accounts))
+            if accounts <= FIRST and line.content:
+                common.print_line(console, f"line {line.number}:")
+                common.print_line(console, msgspec.json.format(line.content, indent=2).decode())
     for sentence in source.written():
         common.print_line(console, sentence)
     unfit = source.mapped.unfit if source.mapped else {}

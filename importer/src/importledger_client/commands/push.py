@@ -98,6 +98,8 @@ def push(
     console = common.err()
     progress = Progress(console, first_after_s=EVERY_S)
     client = access.client(progress.print_line)
+    for source in pushing.sources:
+        source.show = progress.show
     shown_on = common.err() if is_json else common.out()
     making = Making(output, pushing.sources, supplier, 1) if output is not None else None
     pushing.on_line = making.add if making else None

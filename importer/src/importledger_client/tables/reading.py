@@ -2,10 +2,15 @@
 
 import bisect
 import collections
+import contextlib
 import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
+from importledger_client.counter import ignore_interrupts
 from importledger_client.display import counted
 from importledger_client.sources import Differs, Unreadable, damage_named, file_at
 from importledger_client.tables.columnar import Columnar
@@ -17,6 +22,8 @@ from importledger_client.tables.workbook import Sheet, sheets_of
 _CSV = ("csv", "tsv", "txt")
 _XLSX = ("xlsx", "xlsm", "xls")
 """Endings of workbooks. The reader refuses .xls with a sentence."""
+_LARGE = 2**23
+"""Bytes of a file whose second count gets a process of its own: to start one takes a moment."""
 _PARQUET = "parquet"
 _JSON = ("ndjson", "jsonl", "json")
 
@@ -78,12 +85,12 @@ class Table:
             self._starts.append(number)
             base, count = number, Count()
             pick = self._picking(part, header)
-            with damage_named(part.label):
+            with damage_named(part.label), _recounting(part) as recount:
                 for in_part, cells in part.rows():
                     number = base + in_part
                     count.add(cells)
                     yield number, pick(in_part, cells)
-                self._check(part, header, count)
+                self._check(part, header, count, recount())
                 self._add_counts(header, count)
                 for position, word, sentence in part.doubts():
                     if position >= len(header) or header[position] not in self._ignored:
@@ -175,9 +182,8 @@ class Table:
             elif name:
                 self.filled[name] += count.filled[position]
 
-    def _check(self, part: Part, header: list[str], read: Count) -> None:
+    def _check(self, part: Part, header: list[str], read: Count, recount: Count) -> None:
         """Raise Differs if the second count of a part differs."""
-        recount = part.count()
         if recount.rows != read.rows:
             rows = counted(read.rows, "row was", "rows were")
             raise Differs(
@@ -191,6 +197,21 @@ class Table:
                     f"{part.label}, column {column}: {cells} read, and"
                     f" {recount.filled[position]:,} counted. Both must be the same; nothing is certified."
                 )
+
+
+@contextlib.contextmanager
+def _recounting(part: Part) -> Iterator[Callable[[], Count]]:
+    """Yield a function that returns the second count. Another process counts a large part while it is read."""
+    if not isinstance(part, Delimited | Sheet) or Path(part.name).stat().st_size < _LARGE:
+        yield lambda: part.count(part.recount())
+        return
+    pool = ProcessPoolExecutor(1, get_context("spawn"), ignore_interrupts)
+    recount: Callable[[], Any] = part.recount
+    try:
+        started = pool.submit(recount)
+        yield lambda: part.count(started.result())
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def sample_of(name: str, most: int) -> tuple[Table, list[Row]]:

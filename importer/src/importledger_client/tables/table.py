@@ -93,8 +93,12 @@ class Part(Protocol):
         """
         ...
 
-    def count(self) -> Count:
-        """Count the part again with other code than `rows`. Raises Unreadable."""
+    def recount(self) -> Any:
+        """Count the part again with other code than `rows`, for `count`. Raises Unreadable."""
+        ...
+
+    def count(self, recount: Any) -> Count:
+        """Return the count of `recount`, which may come from another process."""
         ...
 
     def doubts(self) -> Iterator[tuple[int, str, str]]:

@@ -40,16 +40,18 @@ class Sheet:
         next(cells, None)
         return (row for row in cells if any(cell is not None for cell in row[1]))
 
-    def count(self) -> Count:
-        return self._scanned().count
+    def recount(self) -> Scan:
+        return scan(self.name, self.title)
+
+    def count(self, recount: Scan) -> Count:
+        self._scan = recount
+        return recount.count
 
     def doubts(self) -> Iterator[tuple[int, str, str]]:
-        return itertools.chain(self._scanned().doubts.items(), self._doubts.items())
+        return itertools.chain(self._scan.doubts.items() if self._scan else (), self._doubts.items())
 
-    def _scanned(self) -> Scan:
-        if self._scan is None:
-            self._scan = scan(self.name, self.title)
-        return self._scan
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_sheet": None}  # calamine's sheet cannot be sent to another process
 
     def _cells(self) -> Iterator[tuple[int, list[Cell]]]:
         """Yield the rows from the header on, each from the first column of the sheet."""
