@@ -30,6 +30,7 @@ KEPT = {
     "other_run": "that another run has sent first",
     "pending": "whose import has not ended",
     "unreadable": "with an unreadable event",
+    "not_previewed": "that were not in the approved preview",
 }
 """Reasons for which a revert keeps accounts, in words after their number."""
 _WORDS = {

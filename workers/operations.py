@@ -280,8 +280,11 @@ def operate(ledger: Ledger, kind: str, values: Mapping[str, str], reason: str = 
     return change_user(ledger, values["user_id"], command, by=by)
 
 
-def carry_out(ledger: Ledger, request: OwnerTaskRequested, by: str) -> bool:
-    """Carry out a requested operation on a person, key or user. Return False if nothing changed."""
+def carry_out(ledger: Ledger, request: OwnerTaskRequested, by: str, subjects: Sequence[str] | None = None) -> bool:
+    """Carry out a requested operation on persons, keys, users or imports. Return False if nothing changed.
+
+    `subjects` are the imports of an approved retry or cancellation.
+    """
     kind, values = request.kind, request.arguments
     match kind:
         case "erase" if "participant" in values:
@@ -294,7 +297,8 @@ def carry_out(ledger: Ledger, request: OwnerTaskRequested, by: str) -> bool:
             return change_supplier_status(ledger, values["supplier"], "complete", request.reason, by=by)
         case "retry" | "cancel":
             command = (RetryImport if kind == "retry" else CancelImport)(reason=request.reason)
-            outcomes = decide_imports(ledger, values["supplier"], imports_of(ledger, kind, values), command, by=by)
+            chosen = imports_of(ledger, kind, values) if subjects is None else subjects
+            outcomes = decide_imports(ledger, values["supplier"], chosen, command, by=by)
             return sum(outcome.recorded is not None for outcome in outcomes) > 0
         case "user_link":
             return _link(ledger, request, by)

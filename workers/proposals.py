@@ -46,24 +46,23 @@ DECIDED = "the proposal was decided already"
 NOT_APPROVED = "a second person must approve the operation"
 
 
-class Preview(msgspec.Struct, frozen=True):
-    """Numbers of what an operation would do now, and a SHA-256 over exactly what it would change."""
-
-    numbers: dict[str, int]
-    sha256: str
+Subjects = list[str]
+"""Names of exactly what an operation would change, in a fixed order: account numbers, external numbers or versions."""
 
 
-def preview_of(ledger: Ledger, kind: str, values: Mapping[str, str]) -> Preview:
-    """Return what the operation would do now. Raises RunsBehind, StoreUnavailable."""
-    numbers, subjects = _SUBJECTS[kind](ledger, kind, values)
-    covered = msgspec.json.encode((kind, sorted(values.items()), subjects))
-    return Preview(numbers, hashlib.sha256(covered).hexdigest())
+def digest_of(kind: str, values: Mapping[str, str], subjects: Subjects) -> str:
+    """Return the SHA-256 over an operation and its subjects."""
+    return hashlib.sha256(msgspec.json.encode((kind, sorted(values.items()), subjects))).hexdigest()
 
 
 def with_preview(ledger: Ledger, request: RequestOwnerTask) -> RequestOwnerTask:
-    """Return the request as a proposal, with the preview of what it would do now."""
-    preview = preview_of(ledger, request.kind, request.arguments)
-    return msgspec.structs.replace(request, preview=preview.numbers, preview_sha256=preview.sha256)
+    """Return the request as a proposal, with the preview of what it would do now.
+
+    Raises RunsBehind, StoreUnavailable.
+    """
+    numbers, subjects = _PREVIEWS[request.kind](ledger, request.kind, request.arguments)
+    sha256 = digest_of(request.kind, request.arguments, subjects)
+    return msgspec.structs.replace(request, preview=numbers, preview_sha256=sha256)
 
 
 def request_of(ledger: Ledger, task_id: str) -> OwnerTaskRequested | None:
@@ -115,10 +114,12 @@ def require_approval(ledger: Ledger, authority: AuthorityKey, task_id: str, requ
         raise ProposalFailed(NOT_ALLOWED)
 
 
-def require_unchanged(ledger: Ledger, request: OwnerTaskRequested) -> None:
-    """Raise ProposalFailed if the operation would change something else than its preview shows."""
-    if preview_of(ledger, request.kind, request.arguments).sha256 != request.preview_sha256:
+def require_unchanged(ledger: Ledger, request: OwnerTaskRequested) -> Subjects:
+    """Return the subjects of the proposal. Raises ProposalFailed if it would change something else than it shows."""
+    _, subjects = _PREVIEWS[request.kind](ledger, request.kind, request.arguments)
+    if digest_of(request.kind, request.arguments, subjects) != request.preview_sha256:
         raise ProposalFailed(CHANGED)
+    return subjects
 
 
 def _authentic(ledger: Ledger, authority: AuthorityKey, task_id: str, user: str) -> OwnerTaskRequested:
@@ -131,29 +132,29 @@ def _authentic(ledger: Ledger, authority: AuthorityKey, task_id: str, user: str)
     return request
 
 
-Subjects = tuple[dict[str, int], list[str]]
-"""Numbers of a preview, and the names of what the operation would change, in a fixed order."""
+Preview = tuple[dict[str, int], Subjects]
+"""Numbers that the second person sees, and the subjects."""
 
 
-def _of_revert(ledger: Ledger, kind: str, values: Mapping[str, str]) -> Subjects:
+def _of_revert(ledger: Ledger, kind: str, values: Mapping[str, str]) -> Preview:
     numbers: list[str] = []
     result = preview(ledger, selection_of(values), found=numbers.extend)
     return {"revertible": result.reverted, "failed": result.failed, **result.kept}, numbers
 
 
-def _of_release(ledger: Ledger, kind: str, values: Mapping[str, str]) -> Subjects:
+def _of_release(ledger: Ledger, kind: str, values: Mapping[str, str]) -> Preview:
     with ledger.connection() as connection:
         numbers = releasable_numbers(connection, values["supplier"], values.get("run", ""))
     return {"released": len(numbers)}, numbers
 
 
-def _of_complete(ledger: Ledger, kind: str, values: Mapping[str, str]) -> Subjects:
+def _of_complete(ledger: Ledger, kind: str, values: Mapping[str, str]) -> Preview:
     numbers, accounts = _of_release(ledger, kind, values)
     stream = supplier_stream(values["supplier"])
     return numbers, [ledger.load([stream])[stream].state.status, *accounts]
 
 
-def _of_erasure(ledger: Ledger, kind: str, values: Mapping[str, str]) -> Subjects:
+def _of_erasure(ledger: Ledger, kind: str, values: Mapping[str, str]) -> Preview:
     if "participant" in values:
         stream = values["participant"]
         return {"erased": 1}, [str(ledger.load([stream])[stream].version)]
@@ -163,7 +164,7 @@ def _of_erasure(ledger: Ledger, kind: str, values: Mapping[str, str]) -> Subject
     return {"erased": 1}, [staged.payload_sha256 if staged else ""]
 
 
-def _of_switch(ledger: Ledger, kind: str, values: Mapping[str, str]) -> Subjects:
+def _of_switch(ledger: Ledger, kind: str, values: Mapping[str, str]) -> Preview:
     with ledger.connection() as connection:
         former = live_version(connection, values["name"]).version
         present = versions(connection, values["name"])
@@ -171,12 +172,12 @@ def _of_switch(ledger: Ledger, kind: str, values: Mapping[str, str]) -> Subjects
     return {"former": former, "version": int(values["version"])}, [str(former), *chosen]
 
 
-def _of_imports(ledger: Ledger, kind: str, values: Mapping[str, str]) -> Subjects:
+def _of_imports(ledger: Ledger, kind: str, values: Mapping[str, str]) -> Preview:
     found = imports_of(ledger, kind, values)
     return {"imports": len(found)}, found
 
 
-_SUBJECTS: Mapping[str, Callable[[Ledger, str, Mapping[str, str]], Subjects]] = {
+_PREVIEWS: Mapping[str, Callable[[Ledger, str, Mapping[str, str]], Preview]] = {
     "revert": _of_revert,
     "release": _of_release,
     "erase": _of_erasure,

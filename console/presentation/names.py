@@ -121,6 +121,7 @@ NAMES: dict[str, dict[str, str]] = {
         "other_run": N_("another run sent the account first"),
         "pending": N_("import not finished"),
         "unreadable": N_("unreadable event"),
+        "not_previewed": N_("not in the approved preview"),
     },
     "outcome_names": {
         "reverted": N_("Reverted"),

@@ -63,7 +63,9 @@ async def projection(visit: Visit) -> Response:
         more_parked=more,
         tasks=shown,
         outcomes=[
-            (row.task.kind, outcome) for row in shown if (outcome := msgspec.json.decode(row.task.outcome or "{}"))
+            (row.task.kind, outcome)
+            for row in shown
+            if row.task.status == "DONE" and (outcome := msgspec.json.decode(row.task.outcome or "{}"))
         ],
         may_ask=person.reach is None,
         may_operate=person.may(OPERATORS) and person.reach is None,

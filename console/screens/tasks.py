@@ -79,7 +79,7 @@ def _person(visit: Visit, user: str, people: Mapping[str, str]) -> str:
 
 
 def _numbers(task: OwnerTask) -> dict[str, int]:
-    if task.kind != "revert" or not task.outcome:
+    if task.kind != "revert" or task.status != "DONE":
         return {}
     outcome: dict[str, Any] = msgspec.json.decode(task.outcome)
     return {"reverted": outcome["reverted"], "failed": outcome["failed"], **outcome["kept"]}

@@ -70,11 +70,15 @@ class AccountReverted(Refused):
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """Accounts of a supplier to revert: those of a run, or those with these external numbers."""
+    """Accounts of a supplier to revert: those of a run, or those with these external numbers.
+
+    `numbers` are the account numbers of an approved preview: all other accounts are kept.
+    """
 
     supplier: str
     run: str = ""
     externals: tuple[str, ...] = ()
+    numbers: frozenset[str] | None = None
 
 
 class Reverted(msgspec.Struct, frozen=True, kw_only=True):
@@ -314,6 +318,8 @@ def _planned(ledger: Ledger, selection: Selection, externals: Sequence[str], rea
             plan.kept["unreadable"] += 1
         elif event is None:
             plan.failed += 1
+        elif selection.numbers is not None and loaded.state.account_number not in selection.numbers:
+            plan.kept["not_previewed"] += 1
         else:
             plan.commands[stream], plan.loaded[stream] = command, loaded
             plan.numbers.append(loaded.state.account_number)

@@ -55,7 +55,7 @@ from redaction.text import message_of
 from telemetry.supervision import supervision
 from workers.followers.leader import Follower, ends_work
 from workers.operations import UserNotPossible, carry_out, forget_uncreated, may_request, selection_of
-from workers.proposals import NOT_ALLOWED, require_approval, require_unchanged
+from workers.proposals import NOT_ALLOWED, Subjects, digest_of, require_approval, require_unchanged
 from workers.row_differences import ROWS, differing_rows
 
 PROGRESS_EVERY_S = 0.5
@@ -69,9 +69,10 @@ _WRITE_PROGRESS = """
 INSERT INTO owner_task_progress AS p (task_id, done, total, outcome, written_at)
 VALUES (%s, %s, %s, %s, %s)
 ON CONFLICT (task_id) DO UPDATE
-SET done = excluded.done, total = excluded.total, outcome = excluded.outcome, written_at = excluded.written_at
+SET done = excluded.done, total = excluded.total, written_at = excluded.written_at,
+    outcome = CASE WHEN excluded.outcome = '' THEN p.outcome ELSE excluded.outcome END
 """
-_SELECT_BEGUN = "SELECT FROM owner_task_progress WHERE task_id = %s"
+_SELECT_SUBJECTS = "SELECT outcome FROM owner_task_progress WHERE task_id = %s"
 
 logger = structlog.get_logger()
 _BY_NAME = {projection.name: projection for projection in PROJECTIONS}
@@ -126,9 +127,8 @@ class OwnerTasks(Follower):
             if request.preview_sha256 or request.kind in self._four_eyes:
                 require_approval(self._ledger, self._authority, task_id, request)
             with store_errors():
-                if request.preview_sha256:
-                    self._compare(task_id, request)
-                outcome = self._execute(task_id, request)
+                subjects = self._subjects(task_id, request) if request.preview_sha256 else None
+                outcome = self._execute(task_id, request, subjects)
         except StoreUnavailable as error:
             self._begun[task_id] = attempt
             raise StoreUnavailable(first_line(error)) from error
@@ -151,18 +151,21 @@ class OwnerTasks(Follower):
             lambda connection, events: write_progress(connection, task_id, total, total, text),
         )
 
-    def _compare(self, task_id: str, request: OwnerTaskRequested) -> None:
-        """Compare the preview, unless an earlier attempt has begun: it may have carried out a part.
+    def _subjects(self, task_id: str, request: OwnerTaskRequested) -> Subjects:
+        """Return the subjects of an approved proposal, and save them for a further attempt.
 
-        Raises ProposalFailed.
+        That attempt may find a part carried out. Raises ProposalFailed if something has changed since the proposal.
         """
         with self._ledger.connection() as connection:
-            if rows_of(connection, _SELECT_BEGUN, task_id):
-                return
+            rows = rows_of(connection, _SELECT_SUBJECTS, task_id)
+        saved: Subjects = msgspec.json.decode(rows[0][0]).get("subjects", []) if rows and rows[0][0] else []
+        if rows and digest_of(request.kind, request.arguments, saved) == request.preview_sha256:
+            return saved
         with self._owner_ledger() as ledger:
-            require_unchanged(ledger, request)
+            subjects = require_unchanged(ledger, request)
         with self._ledger.connection() as connection:
-            write_progress(connection, task_id, 0, 0)
+            write_progress(connection, task_id, 0, 0, msgspec.json.encode({"subjects": subjects}).decode())
+        return subjects
 
     def _attempt(self, task_id: str) -> int | None:
         """Return the number of the attempt, new or interrupted in this process; None if it must not start."""
@@ -187,8 +190,8 @@ class OwnerTasks(Follower):
         else:
             logger.info("owner's task has ended", task=task_id)
 
-    def _execute(self, task_id: str, request: OwnerTaskRequested) -> dict[str, Any]:
-        """Carry out the request and return its result."""
+    def _execute(self, task_id: str, request: OwnerTaskRequested, subjects: Subjects | None = None) -> dict[str, Any]:
+        """Carry out the request and return its result. A proposal changes nothing but its subjects."""
         values = request.arguments
         if request.kind == "log_verify":
             with self._ledger.connection() as connection:
@@ -200,8 +203,8 @@ class OwnerTasks(Follower):
             return self._run_on_projection(task_id, request, _BY_NAME[values["name"]])
         with self._owner_ledger() as ledger:
             if request.kind == "revert":
-                return self._revert(ledger, task_id, request)
-            return {"is_changed": carry_out(ledger, request, actor_of(request.user))}
+                return self._revert(ledger, task_id, request, subjects)
+            return {"is_changed": carry_out(ledger, request, actor_of(request.user), subjects)}
 
     @contextmanager
     def _owner_ledger(self) -> Iterator[Ledger]:
@@ -212,10 +215,13 @@ class OwnerTasks(Follower):
         finally:
             ledger.close()
 
-    def _revert(self, ledger: Ledger, task_id: str, request: OwnerTaskRequested) -> dict[str, Any]:
-        save = self._progress(task_id)
-        by = actor_of(request.user)
-        reverted = revert(ledger, selection_of(request.arguments), request.reason, by=by, progress=save)
+    def _revert(
+        self, ledger: Ledger, task_id: str, request: OwnerTaskRequested, subjects: Subjects | None
+    ) -> dict[str, Any]:
+        save, by, selection = self._progress(task_id), actor_of(request.user), selection_of(request.arguments)
+        if subjects is not None:
+            selection = msgspec.structs.replace(selection, numbers=frozenset(subjects))
+        reverted = revert(ledger, selection, request.reason, by=by, progress=save)
         outcome: dict[str, Any] = msgspec.to_builtins(reverted)
         return outcome | {"events": reverted.total}
 
@@ -274,7 +280,10 @@ class NotAllowed(Exception):
 
 
 def write_progress(connection: Connection[Any], task_id: str, done: int, total: int, outcome: str = "") -> None:
-    """Save the number of events that are done, their total, and the result as JSON once the task has ended."""
+    """Save the number of events that are done, their total, and the result as JSON once the task has ended.
+
+    Without an outcome, the saved one stays: before the end, a proposal has its subjects there.
+    """
     connection.execute(_WRITE_PROGRESS, (task_id, done, total, outcome, now()))
 
 

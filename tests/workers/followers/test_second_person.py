@@ -39,6 +39,7 @@ from tests.support.console import AUTHORITY, new_user, stage_account
 from tests.support.databases import owner_of
 from tests.support.make import start
 from tests.support.owner_tasks import Tasks
+from workers.followers.owner_tasks import write_progress
 from workers.operations import packed
 from workers.proposals import CHANGED, DECIDED, NOT_ALLOWED, NOT_APPROVED, ProposalFailed, approve, reject, request_of
 
@@ -203,18 +204,40 @@ def test_an_approved_revert_that_the_relay_did_not_finish_goes_on(
     ledger: Ledger, tasks: Tasks, anna: str, ben: str, database: PostgresUrls
 ) -> None:
     complete(ledger, "4")
-    arguments = {"supplier": "NW", "accounts": packed(["1", "4"])}
+    arguments = {"supplier": "NW", "accounts": packed(["1", "4", "5"])}
     task_id = tasks.propose(anna, "revert", **arguments)
     approve(ledger, AUTHORITY, task_id, ben)
     request = request_of(ledger, task_id)
     assert request is not None
-    tasks._compare(task_id, request)
+    tasks._subjects(task_id, request)
     ledger.execute(stream_of(task_id), StartOwnerTask(), at=now(), by="relay")
     with closing(owner_of(ledger)) as owner:  # of two accounts one is reverted, and then the relay was killed
         reverting.revert(owner, reverting.Selection(supplier="NW", externals=("1",)), "r_1", by=f"user:{anna}")
+    complete(ledger, "5")
     tasks.carry_out(task_id)
-    assert (tasks.task(task_id).status, tasks.task(task_id).error) == ("DONE", "")
+    task = tasks.task(task_id)
+    assert (task.status, task.error) == ("DONE", "")
+    assert msgspec.json.decode(task.outcome) == {
+        "reverted": 1, "kept": {"not_previewed": 1}, "failed": 1, "events": 3,
+    }  # fmt: skip
     assert isinstance(ledger.history("import/NW/4")[-1].event, ImportReverted)
+    assert not isinstance(ledger.history("import/NW/5")[-1].event, ImportReverted)
+
+
+@pytest.mark.promise("second-person-preview", "authority-outside-database")
+def test_accounts_that_only_the_database_adds_to_a_proposal_are_not_changed(
+    ledger: Ledger, tasks: Tasks, anna: str, ben: str, database: PostgresUrls
+) -> None:
+    """The relay's database role can write the list that a further attempt reads."""
+    stage_account(ledger, "NW", "5")
+    task_id = tasks.propose(anna, "cancel", supplier="NW", accounts=packed(["3"]))
+    approve(ledger, AUTHORITY, task_id, ben)
+    with psycopg.connect(database.roles["relay"], autocommit=True) as connection:
+        write_progress(connection, task_id, 0, 0, '{"subjects": ["3", "5"]}')
+    tasks.carry_out(task_id)
+    assert tasks.task(task_id).status == "DONE"
+    assert isinstance(ledger.history("import/NW/3")[-1].event, ImportCancelled)
+    assert not isinstance(ledger.history("import/NW/5")[-1].event, ImportCancelled)
 
 
 def test_a_proposal_that_nobody_decides_expires_and_a_rejected_one_ends(
