@@ -26,16 +26,19 @@
     const names = table ? Array.from(table.querySelectorAll("[data-series]"), (head) => head.textContent) : SERIES;
     const whole = new Intl.NumberFormat(box.dataset.language);
     const axis = { stroke: colour("soft"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line"), width: 1 } };
+    const moment = new Intl.DateTimeFormat(box.dataset.language, { dateStyle: "medium", timeStyle: "short", timeZone: "Europe/Berlin" });
+    const fromZero = (_, low, high) => [0, Math.max(high, 4)];
     const dashes = [[], [], [6, 3], [2, 3]];
     const plot = new uPlot({
-      width: box.clientWidth, height: 220, legend: { show: false }, cursor: { show: false },
+      width: box.clientWidth, height: 220, cursor: { drag: { x: false, y: false } }, legend: { markers: { show: false } },
       tzDate: (at) => uPlot.tzDate(new Date(at * 1e3), "Europe/Berlin"),
-      scales: { y: { range: (_, low, high) => [0, Math.max(high, 4)] } },
+      scales: { y: { range: fromZero }, failures: { range: fromZero } },
       axes: [
         { ...axis, values: (_, ticks) => ticks.map((at) => new Intl.DateTimeFormat(box.dataset.language, box.dataset.step === "3600" ? { weekday: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: "Europe/Berlin" } : { hourCycle: "h23", hour: "2-digit", minute: "2-digit", timeZone: "Europe/Berlin" }).format(at * 1e3)), space: 70 },
         { ...axis, size: 64, values: (_, ticks) => ticks.map((n) => Number.isInteger(n) ? whole.format(n) : "") },
+        { ...axis, scale: "failures", side: 1, size: 48, grid: { show: false }, values: (_, ticks) => ticks.map((n) => Number.isInteger(n) ? whole.format(n) : "") },
       ],
-      series: [{}, ...SERIES.map((name, n) => ({ label: names[n], stroke: colour("line-" + name), width: 2, dash: dashes[n], points: { show: false } }))],
+      series: [{ label: "", value: (_, at) => at ? moment.format(at * 1e3) : "" }, ...SERIES.map((name, n) => ({ label: names[n], scale: n < 2 ? "y" : "failures", value: (_, number) => number === null ? "" : whole.format(number), stroke: colour("line-" + name), width: 2, dash: dashes[n], points: { show: false } }))],
     }, numbers(box), box);
     drawn.set(box, plot);
   }

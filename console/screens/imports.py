@@ -39,6 +39,7 @@ from projections.queries.import_list import (
     ListPage,
     imports_by_name,
     list_imports,
+    names_of_imports,
     row_details,
 )
 from projections.queries.supplier_overview import counts_by_status, supplier_codes
@@ -320,12 +321,7 @@ async def _matching(visit: Visit, status: str, listed: Filter) -> list[tuple[str
     if listed.status not in ("", status):
         return []
     criteria = msgspec.structs.replace(listed, status=status).restricted_to(await _codes(visit))
-    chosen: list[tuple[str, str]] = []
-    after: str | None = ""
-    while len(chosen) < MOST_AT_ONCE and after is not None:
-        rows, after = await visit.read(_export_page, after, criteria)
-        chosen += [(row.supplier, row.external_account_number) for row in rows]
-    return chosen[:MOST_AT_ONCE]
+    return await visit.read(partial(names_of_imports, most=MOST_AT_ONCE), criteria)
 
 
 async def _page(visit: Visit, criteria: ListFilter, after: str) -> ListPage:

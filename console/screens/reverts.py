@@ -12,6 +12,7 @@ from console.presentation.texts import N_
 from console.screens.imports import MOST_AT_ONCE
 from eventstore.aggregates.owner_task import OwnerTaskKind
 from eventstore.log.ledger import Ledger
+from projections.queries.supplier_overview import counts_by_status
 from projections.retention.reverting import RunsBehind, Selection, preview, releasable
 from projections.views.import_run import run_state
 from projections.views.import_status import import_statuses
@@ -42,6 +43,7 @@ async def preview_accounts(visit: Visit) -> Response:
         kept=sum(reverted.kept.values()) if reverted else 0,
         number=reverted.reverted if reverted else count,
         most=MOST_AT_ONCE,
+        processed=await _processed(visit, selection) if count > MOST_AT_ONCE else None,
     )
 
 
@@ -81,6 +83,15 @@ async def _number(visit: Visit, selection: Selection) -> int:
     return state.record.total if state else len(selection.externals)
 
 
+async def _processed(visit: Visit, selection: Selection) -> int:
+    """Return the number of processed accounts of a run or supplier. Some may be released already."""
+    if selection.run:
+        state = await visit.read(run_state, selection.supplier, selection.run)
+        return state.record.by_status.get("PROCESSED", 0) if state else 0
+    counts = await visit.read(counts_by_status, [selection.supplier])
+    return counts.get(selection.supplier, {}).get("PROCESSED", 0)
+
+
 def _releasable(ledger: Ledger, selection: Selection) -> int:
     with ledger.connection() as connection:
-        return releasable(connection, selection.supplier, selection.run)
+        return releasable(connection, selection.supplier, selection.run, most=MOST_AT_ONCE + 1)

@@ -16,7 +16,9 @@ from console.presentation.rendering import segment
 from console.presentation.timeline import actor
 from console.screens.paging import TextKey, page_of
 from eventstore.aggregates.owner_task import COMMAND_LINE
+from eventstore.clock import now
 from projections.auxiliary.user_details import details_of
+from projections.queries.reconciliation import remaining_s
 from projections.views.owner_task import OwnerTask, owner_tasks_page
 
 AT_ONCE = 50
@@ -38,6 +40,8 @@ class ShownTask(msgspec.Struct, frozen=True, kw_only=True):
     address: str
     """Address of the subject's page; "" for none."""
     who: str
+    eta_s: float | None
+    """Estimated seconds until the end, at the rate since the request; None before the first progress."""
     numbers: dict[str, int]
     """Numbers of the outcome of a revert, with those of kept accounts."""
     reason: str | None
@@ -63,6 +67,7 @@ async def shown_tasks(visit: Visit, tasks: Sequence[OwnerTask]) -> list[ShownTas
                 task=task,
                 subject=subject,
                 address=address,
+                eta_s=remaining_s(task.done, task.total, (now() - task.requested_at).total_seconds()),
                 numbers=_numbers(task),
                 who=_person(visit, task.user_id, people),
                 decided_for=reasons[task.decided_for or ""],

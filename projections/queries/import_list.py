@@ -179,6 +179,19 @@ ORDER BY stream, code, path
 """
 
 
+async def names_of_imports(
+    connection: AsyncConnection[Any], list_filter: ListFilter, *, most: int
+) -> list[tuple[str, str]]:
+    """Return (supplier, external account number) of the matching imports in the order of the list, at most `most`."""
+    names: list[tuple[str, str]] = []
+    after: str | None = ""
+    while len(names) < most and after is not None:
+        page = await _page(connection, list_filter, after, most - len(names))
+        names += [(row.supplier, row.external_account_number) for row in page.imports]
+        after = page.next_after or None
+    return names
+
+
 async def list_imports(
     connection: AsyncConnection[Any], list_filter: ListFilter, *, after: str = "", limit: int = PAGE
 ) -> ListPage:

@@ -294,7 +294,7 @@ def test_a_live_part_keeps_its_elements_and_what_was_typed_selected_and_unfolded
     with desk(browser, service, cookies_for(service, "operator")) as sitting:
         page = sitting.open("/console/")
         page.evaluate("""() => {
-            const [row] = document.querySelectorAll("#live tbody tr[id]");
+            const [row] = document.querySelectorAll("#live .table tbody tr[id]");
             const [field, fold] = [document.createElement("tr"), document.querySelector("#live details")];
             row.same = fold.open = true;
             row.before(field);  // stands for a row that has gone meanwhile
@@ -306,7 +306,7 @@ def test_a_live_part_keeps_its_elements_and_what_was_typed_selected_and_unfolded
         page.evaluate(selected)
         chosen = page.evaluate("getSelection().toString()")
         page.evaluate(REFRESH)
-        expect(page.locator("#live tbody tr:not([id], [data-at])")).to_have_count(0)
+        expect(page.locator("#live .table tbody tr:not([id], [data-at])")).to_have_count(0)
         assert page.evaluate("document.querySelector('#live tbody tr[id]').same")
         assert page.evaluate("document.querySelector('#live details').open")
         assert page.evaluate("getSelection().toString()") == chosen != ""

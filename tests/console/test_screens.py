@@ -510,7 +510,7 @@ def test_the_first_page_begins_with_what_somebody_has_to_do(book: Ledger, databa
             )
         todo = words_of(browser.get("/console/").text).partition("Suppliers")[0]
         assert f"paused {SUPPLIER} 1 import waits" in todo
-        assert "Parked streams throughput 1" in todo
+        assert "Parked streams Throughput 1" in todo
     with visiting(database, signed_in(book, suppliers=("FOREIGN",))) as browser:
         todo = words_of(browser.get("/console/").text).partition("Suppliers")[0]
         assert "Nothing: no import waits for anybody." in todo

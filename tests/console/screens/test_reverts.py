@@ -1,5 +1,8 @@
 """Reverts and releases on pages: numbers first, then a reason and the typed name; the relay carries them out."""
 
+import pytest
+
+from console.screens import reverts
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates import supplier
 from eventstore.aggregates.import_process import ImportReverted, stream_of
@@ -26,7 +29,7 @@ def push(ledger: Ledger, *numbers: int) -> None:
 
 
 def test_a_run_is_reverted_and_an_account_released_with_numbers_first(
-    database: PostgresUrls, ledger: Ledger, owner: Ledger
+    database: PostgresUrls, ledger: Ledger, owner: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger.execute(supplier.stream_of(SUPPLIER), supplier.CreateSupplier(), at=now(), by="t")
     push(ledger, 1, 2)
@@ -52,6 +55,10 @@ def test_a_run_is_reverted_and_an_account_released_with_numbers_first(
         one = {"verb": "revert", "external": EXTERNAL}
         assert "1 account can be reverted" in words_of(browser.get(f"{HOME}decide/", params=one).text)
         release = {"verb": "release"}
+        with monkeypatch.context() as patched:
+            patched.setattr(reverts, "MOST_AT_ONCE", 0)
+            shown = words_of(browser.get(f"{HOME}decide/", params=release).text)
+            assert "More than 0 accounts to release 1 accounts are processed." in shown
         assert "1 account to release" in words_of(browser.get(f"{HOME}decide/", params=release).text)
         with carrying_out(database):
             send(browser, f"{HOME}decided/", release | {"reason": "checked", "confirm": SUPPLIER}, at=HOME)

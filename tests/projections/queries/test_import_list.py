@@ -12,7 +12,7 @@ from eventstore.aggregates.import_process import CompleteImport, FailImport, Ret
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
 from projections.queries import import_list
-from projections.queries.import_list import ListFilter, RowDetails, list_imports, row_details
+from projections.queries.import_list import ListFilter, RowDetails, list_imports, names_of_imports, row_details
 from tests.support.following import follow
 from tests.support.make import NOON, an_account, encoded, start
 from tests.support.rows import asked
@@ -141,6 +141,21 @@ def test_no_page_begins_where_none_has_ended(database: PostgresUrls) -> None:
     for nonsense in ("x", "-1", "1" * 19, "٣", "5~\0"):
         with pytest.raises(ValueError, match="not the start of a page"):
             asked(database.service, list_imports, ListFilter(suppliers=("S",)), after=nonsense)
+
+
+@pytest.mark.parametrize(("most", "number"), [(1, 1), (4, 4), (7, 7), (50, 12)])
+def test_names_of_matching_imports_are_the_list_up_to_a_limit(
+    listing: Listing, database: PostgresUrls, most: int, number: int
+) -> None:
+    names = asked(database.service, names_of_imports, ListFilter(suppliers=("S", "T")), most=most)
+    assert [external for _, external in names] == ALL[:number]
+    failed = asked(
+        database.service,
+        names_of_imports,
+        ListFilter(suppliers=("S", "T"), code="invalid_iban", is_problem=True),
+        most=most,
+    )
+    assert [external for _, external in failed] == ["08", "05", "02"][:most]
 
 
 def test_failed_rows_have_a_problem_of_their_failure_and_all_rows_have_details(

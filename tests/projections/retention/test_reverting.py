@@ -267,6 +267,7 @@ def test_released_accounts_are_never_reverted_and_show_it(
     assert preview(owner, RUN) == Reverted(reverted=1, kept={"release": 1}, failed=0)
     with owner.connection() as connection:
         assert releasable(connection, SUPPLIER, "") == 2
+        assert releasable(connection, SUPPLIER, "", most=1) == 1
     assert release(owner, SUPPLIER, "", "all", by="t")
     assert revert(owner, named(1, 2, 3), "r", by="t") == Reverted(reverted=0, kept={"release": 3}, failed=0)
     assert asked(database.service, account_released_at, SUPPLIER, external(1)) == released_at, "the first counts"
