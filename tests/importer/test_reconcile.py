@@ -152,6 +152,20 @@ def test_accounts_that_were_added_or_changed_after_the_push_are_written_to_a_fil
     assert "must not see" in refused_to_show.stderr
 
 
+def test_counts_are_compared_without_the_files_of_the_source(
+    importer: Importer, access: Mapping[str, str], tmp_path: Path
+) -> None:
+    book = [one_account(importer.supplier, number) for number in range(3)]
+    push(tmp_path, book[:2], access)
+    write(tmp_path / "book.ndjson", book)
+    importbook("manifest", "book.ndjson", "-o", "m.json", at=tmp_path)
+    (tmp_path / "book.ndjson").unlink()
+    shown = importbook("reconcile", "go", "--manifest", "m.json", at=tmp_path, access=access)
+    assert shown.returncode == 1
+    assert "accounts: source 3, platform 2" in shown.stdout
+    assert "Accounts differ, and are not named. There is no file book.ndjson." in shown.stdout
+
+
 def test_a_push_makes_the_manifest_of_the_lines_that_it_sends(
     importer: Importer, access: Mapping[str, str], tmp_path: Path
 ) -> None:

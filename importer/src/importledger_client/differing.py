@@ -1,5 +1,6 @@
 """Find the accounts that differ between a source and the platform, in the buckets whose digests differ."""
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from importledger_client.client import Client
 
 MOST_COMPARED = 200
-"""Accounts that are compared field by field. Further ones are only named."""
+"""Accounts with fields that differ. Further ones are only named."""
 _ACCOUNTS, _DETAILED = 2_000, 3
 """Accounts of one request, and those that are compared field by field in one request: their answers always fit."""
 _CACHED_BYTES = 32 * 2**20
@@ -154,18 +155,20 @@ class Differing:
         content = {"buckets": buckets, "accounts": accounts}
         return client.differences(self._supplier, run, content, shows=shows)
 
-    def _compared(self, client: "Client", run: str, found: list[AccountDifference], *, shows: bool) -> list[Found]:
-        """Compare the first different accounts field by field. Those without a differing field are left out."""
-        different = [difference.external_account_number for difference in found if difference.kind == "different"]
+    def _compared(self, client: "Client", run: str, named: list[AccountDifference], *, shows: bool) -> list[Found]:
+        """Compare the first different accounts field by field. Accounts whose fields are all equal are left out."""
+        different = [difference.external_account_number for difference in named if difference.kind == "different"]
         compared: dict[str, Found | None] = {}
-        for start in range(0, min(len(different), MOST_COMPARED), _DETAILED):
-            numbers = different[start : start + _DETAILED]
-            values = {number: values_of(decoded(content)) for number, content in self._contents(numbers)}
+        contents = self._contents(different)
+        while group := dict(itertools.islice(contents, _DETAILED)):
+            if sum(found is not None for found in compared.values()) >= MOST_COMPARED:
+                break
+            values = {number: values_of(decoded(content)) for number, content in group.items()}
             accounts = [_described(number, self._digest(number), of_account) for number, of_account in values.items()]
             for difference in self._asked(client, run, accounts, [], shows=shows):
                 number = difference.external_account_number
                 compared[number] = self._fields(difference, values[number], shows=shows)
-        all_found = [compared.get(each.external_account_number, Found(each)) for each in found]
+        all_found = [compared.get(each.external_account_number, Found(each)) for each in named]
         return [each for each in all_found if each is not None]
 
     def _contents(self, numbers: Sequence[str]) -> Iterator[tuple[str, bytes]]:

@@ -21,6 +21,7 @@ from importledger_client.display import Progress, counted, duration, number
 from importledger_client.errors import ImportLedgerError, NotAllowed, NotFound, Refused
 from importledger_client.manifest import FORMAT, SHOWN_COUNTS, sums_filled
 from importledger_client.protocol import NOT_UNDERSTOOD
+from importledger_client.sources import Unreadable
 
 if TYPE_CHECKING:
     from importledger_client.client import Client
@@ -86,7 +87,7 @@ def reconcile(run: str, path: Path, supplier: str | None, shows: bool, repairs: 
         certificate, totals = _certified(client, supplier, run, content)
         comparison = compared(content, totals)
         _show(console, manifest, totals, comparison)
-        differing = _differing(manifest, supplier) if comparison.buckets else None
+        differing = _differing(console, manifest, supplier) if comparison.buckets else None
         if differing is not None:
             found = differing.find(client, run, comparison.buckets, shows=shows)
             if not found and not comparison.differences:  # they differ in spelling only, for instance 0.5 and 0.50
@@ -106,8 +107,6 @@ def reconcile(run: str, path: Path, supplier: str | None, shows: bool, repairs: 
         _show_refusal(console, certificate)
     if differing is not None:
         _write_differences(console, differing, found, run)
-    elif comparison.buckets:
-        common.print_line(console, "No accounts are named: the manifest was not made from files.")
     if repairs:
         _repair(console, client, supplier, found)
     _show_commands(console, found, run, supplier, record.waiting, access)
@@ -134,14 +133,18 @@ def _certified(
     return certificate, totals
 
 
-def _differing(manifest: Mapping[str, Any], supplier: str) -> Differing | None:
-    """Return the accounts of the manifest's source; None if it was not made from files."""
+def _differing(console: Console, manifest: Mapping[str, Any], supplier: str) -> Differing | None:
+    """Return the accounts of the manifest's source; None if its files are not here."""
     files, mapping = manifest.get("files", []), manifest.get("mapping", "")
-    if not files:
-        return None
     given = manifest.get("for_supplier") or None
-    sources = common.sources_of(files, Path(mapping) if mapping else None, given)
-    return Differing(sources, supplier, manifest)
+    try:
+        if files:
+            return Differing(common.sources_of(files, Path(mapping) if mapping else None, given), supplier, manifest)
+        reason = "The manifest was made from standard input."
+    except Unreadable as error:
+        reason = str(error)
+    common.print_line(console, f"Accounts differ, and are not named. {reason}")
+    return None
 
 
 @contextlib.contextmanager
