@@ -29,7 +29,7 @@ def map_() -> None:
 
 @map_.command(epilog="Example: importbook map init kunden.csv --preset sap-is-u > m.yaml")
 @click.argument("files", nargs=-1, required=True, metavar="FILE…", type=click.Path(exists=True, dir_okay=False))
-@click.option("--preset", type=click.Choice(PRESETS), default="generic", help="Names of columns. [default: generic]")
+@click.option("--preset", type=click.Choice(PRESETS), default="generic", show_default=True, help="Names of columns.")
 def init(files: tuple[str, ...], preset: str) -> int:
     """Write a proposed mapping to standard output.
 
@@ -62,7 +62,7 @@ def init(files: tuple[str, ...], preset: str) -> int:
 @click.argument("mapping", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="M.yaml")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="List to write. [default: `values` of the mapping]"
+    "-o", "--output", type=click.Path(path_type=Path), help="New file for the list. [default: `values` of the mapping]"
 )
 def values(mapping: Path, file: str, output: Path | None) -> int:
     """Write the values of code columns, to be filled in.
