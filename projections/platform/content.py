@@ -1,7 +1,7 @@
 """Content of accounts as the platform stores it: its digest, numbers of rows and sums, computed from the rows in SQL.
 
 The importing party computes the same digest from the source (`importledger_client.digest`, which describes the form).
-Nothing is stored: a digest always describes the rows as they are, whoever wrote them.
+Nothing is stored: a digest always describes the present rows, also after a change that no event has caused.
 """
 
 from collections.abc import Mapping, Sequence

@@ -13,6 +13,8 @@ from psycopg import Connection
 from psycopg.sql import SQL, Identifier, Literal
 
 from embedded.postgres import PostgresUrls
+from eventstore.aggregates.import_process import FailImport
+from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from eventstore.log.rows import rows_of
 from importledger_client.answers import AccountDifference
@@ -27,12 +29,15 @@ from projections.platform.totals import BUCKETS, account_totals
 from projections.queries import run_differences as queries
 from projections.queries.history import account_streams
 from projections.queries.run_differences import TooManyInBuckets, run_differences
+from projections.retention.erasure import erase
+from projections.retention.reverting import Selection, revert
 from projections.versions.build import administrator
 from projections.versions.compare import heal
+from projections.versions.versions import rebuild
 from projections.views.import_run import run_accounts
 from schemas.run import SourceContent
 from tests.support.following import follow
-from tests.support.make import an_account, encoded
+from tests.support.make import an_account, encoded, start
 from tests.support.staging import SUPPLIER, stage
 from workers.actors.process_imports import ImportProcessor
 
@@ -80,7 +85,7 @@ def totals_of(ledger: Ledger) -> dict[str, Any]:
 
 
 def differing(ledger: Ledger, source: list[Row], folder: Path, *, shows: bool = False) -> list[Found]:
-    """Return the accounts that differ. Where no account does, no count or sum may."""
+    """Return the accounts that differ. Counts and sums must be equal if all accounts are."""
     file = folder / "book.ndjson"
     file.write_bytes(b"".join(encoded(account) + b"\n" for account in source))
     counting = Counting()
@@ -256,6 +261,37 @@ def test_values_are_masked_unless_they_are_asked_for(
         values = fields["supply_addresses.supply_points.melos.meters.registers.readings.value"]
         assert values.source[0].endswith("(row 2)")
         assert float(values.platform[0].split()[0]) == float(values.source[0].split()[0]) + 1
+
+
+@pytest.mark.promise("reconcile-names-accounts")
+def test_an_account_that_is_not_on_the_platform_is_named_with_its_state(
+    ledger: Ledger,
+    owner: Ledger,
+    book: list[Row],
+    admin: Connection[Any],
+    database: PostgresUrls,
+    tmp_path: Path,
+) -> None:
+    numbers = [account["external_account_number"] for account in book]
+    waiting, failing = (an_account(SUPPLIER, number) for number in (50, 51))
+    stage(ledger, waiting, run="r")
+    stream = stage(ledger, failing, run="r")
+    ledger.execute(stream, start(worker=7), at=now(), by="worker:7")
+    ledger.execute(stream, FailImport(start=2, code="invalid", detail="No."), at=now(), by="worker:7")
+    erase(owner, SUPPLIER, numbers[0], reason="asked", at=now(), by="operator:test")
+    revert(owner, Selection(supplier=SUPPLIER, externals=(numbers[1],)), "r_1", by="operator:test")
+    follow(ledger)
+    assert totals_of(ledger)["erased"] == 1
+    sides = {account.number: account.side for account in differing(ledger, [*book, waiting, failing], tmp_path)}
+    assert sides == {
+        numbers[0]: "erased",
+        numbers[1]: "not_sent",
+        waiting["external_account_number"]: "waiting",
+        failing["external_account_number"]: "failed",
+    }
+    before = totals_of(ledger)
+    rebuild(database.admin, admin, PLATFORM)
+    assert totals_of(ledger) == before
 
 
 def test_a_payload_that_is_gone_leaves_the_side_open(
