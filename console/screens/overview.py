@@ -8,18 +8,20 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from api.description.problem_sentences import sentence_at
-from console.access.people import EVERYBODY, OPERATORS
+from console.access.people import DECIDERS, EVERYBODY, OPERATORS
 from console.access.requests import reason_texts_of
 from console.access.visit import ROOT, Visit, page
 from console.presentation.listing import Filter
 from console.presentation.texts import N_
 from console.screens.paging import NumberKey, TextKey, page_of
+from console.screens.proposals import MOST
 from eventstore.clock import now
 from eventstore.log.intake_stop import read_intake_stop
 from projections.queries.supplier_overview import supplier_codes, supplier_standings
 from projections.versions.overview import parked_counts, stale_since
 from projections.views.import_failure import failure_causes
 from projections.views.import_progress import IMPORT_PROGRESS
+from projections.views.owner_task import open_proposals
 from projections.views.throughput import KINDS, PERIODS, THROUGHPUT, recent_activity, throughput
 from schemas.base import MARKET_TIME
 
@@ -70,7 +72,7 @@ async def overview(visit: Visit) -> Response:
 
 
 async def _todo(visit: Visit, codes: list[str], at: datetime) -> dict[str, Any]:
-    """Return what somebody has to act on: causes of failures, parked streams, and the findings of `doctor`."""
+    """Return what somebody has to act on: causes, parked streams, findings of `doctor`, and proposals."""
     query = partial(failure_causes, today=at.astimezone(MARKET_TIME).date(), days=1, limit=MAX_CAUSES)
     causes = [cause for cause in await visit.read(query, codes) if cause.open]
     findings = []
@@ -83,6 +85,9 @@ async def _todo(visit: Visit, codes: list[str], at: datetime) -> dict[str, Any]:
         ],
         "parked": await visit.read(parked_counts, visit.person.reach),
         "findings": findings,
+        "proposals": len(await visit.read(open_proposals, visit.person.reach, MOST))
+        if visit.console.settings.four_eyes and visit.person.may(DECIDERS)
+        else 0,
     }
 
 

@@ -85,6 +85,7 @@ def test_an_account_is_proposed_by_one_user_and_reverted_after_another_has_appro
         refused = send(browser, f"{decide}approve/", at=PROPOSALS)
         assert "You must not approve your own" in words_of(refused.text)
     with carrying_out(database), visitor(app, ben) as browser:
+        assert "1 operation waits for another person" in words_of(browser.get("/console/").text)
         seen = words_of(browser.get(PROPOSALS).text)
         for text in ("Revert accounts", EXTERNAL, "Accounts to revert 1", "Proposed by Anna", "wrong mapping"):
             assert text in seen
@@ -145,3 +146,4 @@ def test_without_the_setting_there_is_no_page_in_the_navigation(
     with console_app(database, loop_of=app) as plain, visitor(plain, anna) as browser:
         assert PROPOSALS not in browser.get(HOME).text
         assert "Propose" not in words_of(browser.get(ACCOUNT).text)
+        assert PROPOSALS not in browser.get("/console/").text
