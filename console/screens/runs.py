@@ -30,7 +30,7 @@ from projections.queries.run_differences import altered_accounts
 from projections.queries.supplier_overview import supplier_codes
 from projections.versions.overview import stale_since
 from projections.views.account_release import run_released_at
-from projections.views.import_run import IMPORT_RUN, RunState, newest_runs, run_state
+from projections.views.import_run import IMPORT_RUN, RunState, count_runs, newest_runs, run_state
 from schemas.base import Problem
 from schemas.run import RunRecord
 
@@ -49,12 +49,14 @@ async def run_list(visit: Visit) -> Response:
     """List the runs of the suppliers that the user sees, the newest first."""
     codes = await visit.read(supplier_codes, visit.person.listed_reach)
     chosen = visit.query("supplier")
-    query = partial(newest_runs, suppliers=[code for code in codes if chosen in ("", code)])
+    suppliers = [code for code in codes if chosen in ("", code)]
+    query = partial(newest_runs, suppliers=suppliers)
     states, more = await page_of(visit, "before", query, tuple[datetime, TextKey, TextKey], AT_ONCE)
     return visit.render(
         "runs.html",
         runs=[(state, _shares(state.record), _failures(state.record)) for state in states],
         more=more,
+        total=await visit.read(count_runs, suppliers),
         codes=codes,
         chips=supplier_chips(visit, codes),
         supplier=chosen,

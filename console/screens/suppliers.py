@@ -25,9 +25,10 @@ from eventstore.aggregates.owner_task import OwnerTaskKind
 from eventstore.clock import now
 from market.documents import is_root_below
 from projections.auxiliary.sessions import LINK_LASTS, token_sha256
+from projections.queries.supplier_overview import supplier_codes
 from projections.retention.reverting import apart_from_reverts
-from projections.views.access_key import KeyListed, key_listed, keys_page
-from projections.views.console_user import UserListed, user_listed, users_page
+from projections.views.access_key import KeyListed, count_keys, key_listed, keys_page
+from projections.views.console_user import UserListed, count_users, user_listed, users_page
 from projections.views.import_supplier import SupplierListed, supplier_listed, suppliers_page
 from projections.views.owner_task import owner_tasks
 from workers import operations as people
@@ -55,13 +56,20 @@ TABS = {"suppliers": N_("Suppliers"), "users": N_("Users"), "keys": N_("Keys")}
 """Parts of the administration, each a page."""
 
 
-def _listed(visit: Visit, kind: str, **values: Any) -> Response:
+async def _listed(visit: Visit, kind: str, **values: Any) -> Response:
     """Return the page of a part of the administration."""
+    totals: dict[str, int] = {}
+    if visit.person.may(OPERATORS):
+        own = (_own(visit), visit.person.reach)
+        totals = {"users": await visit.read(count_users, *own), "keys": await visit.read(count_keys, *own)}
+    totals["suppliers"] = len(await visit.read(supplier_codes, visit.person.listed_reach))
     return visit.render(
         f"{kind}.html",
-        tabs=[(f"{ROOT}/{name}/", visit._(label), None, name == kind) for name, label in TABS.items()]
-        if visit.person.may(OPERATORS)
-        else [],
+        tabs=[
+            (f"{ROOT}/{name}/", visit._(label), totals[name], name == kind)
+            for name, label in TABS.items()
+            if name in totals
+        ],
         is_operator=visit.person.may(OPERATORS),
         is_everywhere=visit.person.reach is None,
         roles=people.ROLES,
@@ -79,7 +87,7 @@ async def supplier_list(visit: Visit) -> Response:
     """List the suppliers that the user sees."""
     query = partial(suppliers_page, suppliers=visit.person.reach)
     listed, more = await page_of(visit, "after", query, str, AT_ONCE, key_attribute="code", start="")
-    return _listed(visit, "suppliers", suppliers=listed, more=more)
+    return await _listed(visit, "suppliers", suppliers=listed, more=more)
 
 
 @page("/users/", roles=OPERATORS)
@@ -87,7 +95,7 @@ async def user_list(visit: Visit) -> Response:
     """List the users that the operator may change."""
     query = partial(users_page, organisation=_own(visit), within=visit.person.reach)
     listed, more = await page_of(visit, "after", query, str, AT_ONCE, key_attribute="user_id", start="")
-    return _listed(visit, "users", users=listed, more=more)
+    return await _listed(visit, "users", users=listed, more=more)
 
 
 @page("/keys/", roles=OPERATORS)
@@ -102,7 +110,7 @@ async def key_list(visit: Visit) -> Response:
         for task in await visit.read(owner_tasks, kind, filters, 20)
         if task.is_open or task.status == "FAILED"
     ]
-    return _listed(visit, "keys", keys=listed, more=more, tasks=tasks)
+    return await _listed(visit, "keys", keys=listed, more=more, tasks=tasks)
 
 
 @page("/suppliers/{supplier}/", roles=EVERYBODY)

@@ -19,7 +19,7 @@ from eventstore.aggregates.owner_task import COMMAND_LINE
 from eventstore.clock import now
 from projections.auxiliary.user_details import details_of
 from projections.queries.reconciliation import remaining_s
-from projections.views.owner_task import OwnerTask, owner_tasks_page
+from projections.views.owner_task import OwnerTask, count_owner_tasks, owner_tasks_page
 
 AT_ONCE = 50
 
@@ -29,7 +29,12 @@ async def tasks(visit: Visit) -> Response:
     """Show a page of the requested operations. Users who see only some suppliers see those about these."""
     query = partial(owner_tasks_page, suppliers=visit.person.reach)
     rows, more = await page_of(visit, "after", query, tuple[datetime, TextKey], AT_ONCE)
-    return visit.render("tasks.html", tasks=await shown_tasks(visit, rows), more=more)
+    return visit.render(
+        "tasks.html",
+        total=await visit.read(count_owner_tasks, visit.person.reach),
+        tasks=await shown_tasks(visit, rows),
+        more=more,
+    )
 
 
 class ShownTask(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from psycopg.rows import tuple_row
 
 from eventstore.aggregates.organisation import ORGANISATION, KeyConfirmed, KeyCreated, KeyRevoked
 from eventstore.events import Recorded, read_event
-from eventstore.log.rows import fetch_struct, fetch_structs, rows_of
+from eventstore.log.rows import fetch_rows, fetch_struct, fetch_structs, rows_of
 from eventstore.operations.rights import READ
 from projections.versions.view import Values, View
 
@@ -124,6 +124,21 @@ ORDER BY key_id
 LIMIT %(limit)s
 """
 _SELECT_ONE = f"{_SELECT_LISTED} WHERE key_id = %s"
+
+
+_COUNT = """
+SELECT count(*)
+FROM access_key
+WHERE (%(organisation)s = '' OR organisation = %(organisation)s)
+  AND (%(within)s::text[] IS NULL OR suppliers <@ %(within)s::text[])
+"""
+
+
+async def count_keys(connection: AsyncConnection[Any], organisation: str, within: Collection[str] | None) -> int:
+    """Count the keys of an organisation or "" for all, whose suppliers are all in `within`."""
+    suppliers = None if within is None else list(within)
+    [(number,)] = await fetch_rows(connection, _COUNT, organisation=organisation, within=suppliers)
+    return int(number)
 
 
 async def keys_page(

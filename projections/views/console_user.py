@@ -15,7 +15,7 @@ from eventstore.aggregates.user import (
     UserErased,
     UserRoleChanged,
 )
-from eventstore.log.rows import fetch_struct, fetch_structs
+from eventstore.log.rows import fetch_rows, fetch_struct, fetch_structs
 from eventstore.operations.rights import Rights
 from projections.versions.view import View
 
@@ -76,6 +76,21 @@ ORDER BY u.user_id
 LIMIT %(limit)s
 """
 _SELECT_ONE = f"{_SELECT_LISTED} WHERE u.user_id = %s"
+
+
+_COUNT = """
+SELECT count(*)
+FROM console_user
+WHERE (%(organisation)s = '' OR organisation = %(organisation)s)
+  AND (%(within)s::text[] IS NULL OR suppliers <@ %(within)s::text[])
+"""
+
+
+async def count_users(connection: AsyncConnection[Any], organisation: str, within: Collection[str] | None) -> int:
+    """Count the users of an organisation or "" for all, whose suppliers are all in `within`."""
+    suppliers = None if within is None else list(within)
+    [(number,)] = await fetch_rows(connection, _COUNT, organisation=organisation, within=suppliers)
+    return int(number)
 
 
 async def users_page(

@@ -403,6 +403,13 @@ async def runs_page(
     return states[:limit], states[limit - 1].record.run if len(states) > limit else ""
 
 
+async def count_runs(connection: AsyncConnection[Any], suppliers: Sequence[str]) -> int:
+    """Count the runs of these suppliers."""
+    query = "SELECT count(*) FROM import_run WHERE supplier = ANY(%s)"
+    [(number,)] = await fetch_rows(connection, query, list(suppliers))
+    return int(number)
+
+
 NewestRunKey = tuple[datetime, str, str]
 """Sort key of runs of several suppliers: start, supplier, name."""
 

@@ -18,7 +18,7 @@ from eventstore.aggregates.owner_task import (
     OwnerTaskStarted,
 )
 from eventstore.clock import now
-from eventstore.log.rows import fetch_struct, fetch_structs, rows_of
+from eventstore.log.rows import fetch_rows, fetch_struct, fetch_structs, rows_of
 from eventstore.operations.rights import Rights
 from projections.versions.view import View
 
@@ -154,6 +154,19 @@ async def owner_tasks_page(
     at, task_id = after or (None, "")
     codes = None if suppliers is None else list(suppliers)
     return await fetch_structs(connection, _task, _SELECT_PAGE, suppliers=codes, at=at, after=task_id, limit=limit)
+
+
+_COUNT = """
+SELECT count(*)
+FROM owner_task
+WHERE %(suppliers)s::text[] IS NULL OR arguments::jsonb ->> 'supplier' = ANY(%(suppliers)s)
+"""
+
+
+async def count_owner_tasks(connection: AsyncConnection[Any], suppliers: Collection[str] | None) -> int:
+    """Count the tasks: all, or those about imports of these suppliers."""
+    [(number,)] = await fetch_rows(connection, _COUNT, suppliers=None if suppliers is None else list(suppliers))
+    return int(number)
 
 
 async def open_owner_tasks(connection: AsyncConnection[Any], limit: int) -> list[OwnerTask]:

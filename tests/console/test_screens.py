@@ -600,3 +600,16 @@ def test_the_newest_checkpoint_can_be_downloaded(book: Ledger, database: Postgre
             f'attachment; filename="checkpoint-{sealed.note.splitlines()[1]}.note"',
         )
         assert f'href="{at}"' in browser.get("/console/proof/").text
+
+
+def test_lists_have_their_totals(book: Ledger, database: PostgresUrls) -> None:
+    follow(book)
+    with visiting(database, signed_in(book, role="operator")) as browser:
+        for path, total in (
+            ("imports", "Imports 4"), ("runs", "Runs 1"), ("tasks", "Requested operations 0"),
+            ("suppliers", "Suppliers 2"), ("users", "Users 1"), ("keys", "Keys 0"), ("personal-data", "data 0"),
+        ):  # fmt: skip
+            assert total in words_of(browser.get(f"/console/{path}/").text), path
+    with visiting(database, signed_in(book, suppliers=("FOREIGN",))) as browser:
+        assert "Runs 0" in words_of(browser.get("/console/runs/").text)
+        assert "Suppliers 1" in words_of(browser.get("/console/suppliers/").text)
