@@ -30,11 +30,11 @@ empty: ["31.12.9999", "00.00.0000"]
 where: coalesce(LOEVM, '') <> 'X'
 source: {encoding: cp1252}
 files:
-  BUT000: {path: BUT000.csv, repeated: allow, unmatched: ignore}
-  EVER: {path: EVER.csv, key: VKONTO, unmatched: ignore}
-  EASTL: {path: EASTL.csv, unmatched: ignore}
-  EABLG: {path: EABLG.csv, unmatched: ignore}
-  DFKKOP: {path: DFKKOP.csv, key: VKONT, unmatched: ignore}
+  BUT000: {path: BUT000.csv, repeated: allow}
+  EVER: {path: EVER.csv, key: VKONTO}
+  EASTL: {path: EASTL.csv}
+  EABLG: {path: EABLG.csv}
+  DFKKOP: {path: DFKKOP.csv, key: VKONT}
 ignore: [BUKRS, ERDAT, ERNAM, VERTRAG, ABLBELNR, OPBEL, FAEDN]
 account:
   external_account_number: VKONT

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -160,24 +161,15 @@ def test_the_examples_of_the_reference_compute_what_they_promise(tmp_path: Path)
     page = (Path(__file__).parents[2] / "docs" / "reference" / "mapping.md").read_text(encoding="utf-8")
     rows = [row.strip("| ").split(" | ", 1) for row in page.splitlines() if row.endswith("}` |")]
     fields = {task: yaml.safe_load(field.strip("`").replace("\\|", "|")) for task, field in rows if '"' in field}
-    table = "VKONT;NAME1;NAME2;NAME;STREET;BETRW;SPARTE\nV1;Bau;GmbH;Müller, Dr. Hans;Musterstr. 12a;3,20;01\n"
+    table = "VKONT;NAME1;NAME2;NAME;STREET;BETRW;SPARTE;PLZ\nV1;Bau;GmbH;Müller, Dr. Hans;Musterstr. 12a;3,20;01;1067\n"
     found = {}
     for task, spec in fields.items():
         path = "transfer_balance" if "BETRW" in str(spec) else "sales_channel"
-        ignore = ["NAME1", "NAME2", "NAME", "STREET", "BETRW", "SPARTE"]
+        ignore = ["NAME1", "NAME2", "NAME", "STREET", "BETRW", "SPARTE", "PLZ"]
         (made,) = accounts(tmp_path, NUMBER | {path: spec}, {"t": table}, ignore=ignore, **FORMS)
         found[task] = made[path]
-    assert [*found.values()] == [
-        "Bau GmbH",
-        "Musterstr.",
-        "12a",
-        "Müller",
-        "Hans",
-        "Dr.",
-        "-3.2",
-        "-3.2",
-        "electricity",
-    ]
+    expected = ["Bau GmbH", "Musterstr.", "12a", "Müller", "Hans", "Dr.", "-3.2", "01067", "-3.2", "electricity"]
+    assert [*found.values()] == expected
 
 
 @pytest.mark.parametrize(
@@ -308,6 +300,40 @@ def test_where_leaves_rows_out_and_counts_them(tmp_path: Path) -> None:
         lines(tmp_path, NAMED, {"t": table.replace("01.01.2020", "1.1.20")}, where=where, **FORMS)
 
 
+@pytest.mark.parametrize("main", [True, False])
+def test_rows_that_belong_only_to_rows_left_out_are_left_out(tmp_path: Path, main: bool) -> None:
+    """The contract T3 is left out itself, or with its account; its meters E3 and E4 and their readings follow."""
+    files = OF_BOOK["files"] | ({} if main else {"ever": {"key": "VKONTO", "where": "VERTRAG <> 'T3'"}})  # type: ignore[operator]
+    options = OF_BOOK | {"files": files} | ({"where": "VKONT <> 'V2'"} if main else {})
+    source = mapped(tmp_path, WHOLE, BOOK, **options)
+    made = [msgspec.json.decode(line.content) for line in source.lines()]
+    assert [account["external_account_number"] for account in made] == ["V1", "V3"] if main else ["V1", "V2", "V3"]
+    assert values_of(made[0]) == [("T1", "E1", "5"), ("T1", "E1", "6"), ("T2", "E2", "9")]
+    counts = [sentence for sentence in source.written() if "filled cells" in sentence]
+    assert (
+        "eablg: 5 rows (2 left out by `where`), 15 filled cells, 6 of them ignored: ADAT 2, EQUNR 2, STAND 2" in counts
+    )
+    assert "eastl: 4 rows (2 left out by `where`), 8 filled cells, 4 of them ignored: ANLAGE 2, EQUNR 2" in counts
+    partner = "but000: 2 rows (1 left out by `where`), 4 filled cells, 2 of them ignored: NAME 1, PARTNER 1"
+    assert (partner in counts) == main
+    tables = BOOK | {"eablg": BOOK["eablg"] + "E9;01.01.2024;1\n"}
+    with pytest.raises(Differs, match="table eablg: 1 row belongs to no account; the first is row 7"):
+        lines(tmp_path, WHOLE, tables, **options)
+
+
+def test_a_row_of_several_accounts_is_unread_only_if_none_of_them_reads_it(tmp_path: Path) -> None:
+    account = NUMBER | {
+        "customers": [{"from": "p", "on": {"NR": "GPART"}, "where": "ART = 'K'", "family_name": "NAME"}],
+        "notes": [{"from": "p", "on": {"NR": "ABW"}, "body": "NAME"}],
+    }
+    tables = {"t": "VKONT;GPART;ABW\nV1;P1;\nV2;;P1\n", "p": "NR;ART;NAME\nP1;N;Groß\n"}
+    options = {"files": {"p": {"repeated": "allow"}}}
+    first, second = accounts(tmp_path, account, tables, **options)
+    assert ("customers" in first, second["notes"]) == (False, [{"body": "Groß"}])
+    with pytest.raises(Differs, match="table p: 1 row belongs to no account; the first is row 2"):
+        lines(tmp_path, account, tables | {"t": "VKONT;GPART;ABW\nV1;P1;\nV2;P1;\n"}, **options)
+
+
 def test_where_in_a_part_of_the_mapping_divides_the_rows_of_a_table(tmp_path: Path) -> None:
     account = NUMBER | {
         "customers": [{"from": "p", "on": ["VKONT"], "where": "ROLLE = 'K'", "family_name": "NAME"}],
@@ -326,6 +352,7 @@ def test_where_in_a_part_of_the_mapping_divides_the_rows_of_a_table(tmp_path: Pa
 @pytest.mark.parametrize(("option", "value"), [("first", "7"), ("last", "40")])
 def test_first_and_last_choose_a_row_of_each_object(tmp_path: Path, option: str, value: str) -> None:
     reading = {"from": "r", "on": ["VKONT"], "each": ["Z"], option: "by ADAT", "body": "STAND"}
+    of_parent = {name: content for name, content in reading.items() if name != "each"} | {"type": "Z"}
     tables = {
         "t": "VKONT\nV1\n",
         "r": "VKONT;Z;ADAT;STAND\nV1;a;01.02.2023;9\nV1;a;02.01.2023;7\nV1;a;03.12.2023;40\n",
@@ -337,6 +364,11 @@ def test_first_and_last_choose_a_row_of_each_object(tmp_path: Path, option: str,
     field = {"column": "STAND", option: "by ADAT"}
     (made,) = accounts(tmp_path, NUMBER | {"sales_channel": field}, {"t": tables["r"]}, ignore=["Z"], **FORMS)
     assert made["sales_channel"] == value
+    tables["r"] += "V1;b;10.06.2023;3\n"
+    (made,) = accounts(tmp_path, NUMBER | {"notes": [reading | {"type": "Z"}]}, tables, **FORMS)
+    assert made["notes"] == [{"body": value, "type": "a"}, {"body": "3", "type": "b"}]
+    (made,) = accounts(tmp_path, NUMBER | {"notes": [of_parent]}, tables, **FORMS)
+    assert made["notes"] == [{"body": value, "type": "a"}]
 
 
 def test_a_sum_adds_all_rows_of_its_object_exactly(tmp_path: Path) -> None:
@@ -631,3 +663,27 @@ def test_progress_is_shown_while_tables_are_read_and_accounts_made(
     assert next(source.lines()).external == "V1"
     assert ("reading eablg.csv: 4 rows", None) in shown
     assert shown[-1] == ("made 2 of 3 accounts", 2 / 3)
+
+
+def test_the_sap_example_of_the_guide_makes_accounts(tmp_path: Path) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "how-to" / "map-tables.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```yaml\n(where: .*?)```", guide, re.DOTALL)
+    tables = {
+        "FKKVKP": "VKONT;GPART;LOEVM\nV1;P1;\nV2;P1;X\n",
+        "BUT000": "PARTNER;NAME_LAST;NAME_FIRST\nP1;Groß;Käthe\n",
+        "EVER": "VERTRAG;VKONTO;ANLAGE\nT1;V1;A1\nT2;V2;A2\n",
+        "EASTL": "ANLAGE;EQUNR;AB\nA1;E1;01.01.2020\nA1;E2;01.01.2022\nA2;E3;01.01.2022\n",
+        "DFKKOP": "VKONT;BETRW\nV1;12,50\nV1;-2,00\nV2;7,00\n",
+    }
+    for name, content in tables.items():
+        (tmp_path / f"{name}.csv").write_text(content, encoding="utf-8")
+    path = tmp_path / "m.yaml"
+    path.write_text(example, encoding="utf-8")
+    (line,) = MappedSource([str(tmp_path / "FKKVKP.csv")], read_mapping(path), path, None, is_strict=True).lines()
+    meters = [{"meter_number": "E2"}]
+    assert msgspec.json.decode(line.content) == {
+        "external_account_number": "V1",
+        "transfer_balance": "-10.5",
+        "customers": [{"family_name": "Groß", "given_name": "Käthe"}],
+        "supply_addresses": [{"supply_points": [{"identifier": "T1", "melos": [{"meters": meters}]}]}],
+    }

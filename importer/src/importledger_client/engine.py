@@ -69,7 +69,7 @@ class Engine:
         cells = ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in names.items())
         texts = ", ".join(f"'{name}': 'VARCHAR'" for name in names)
         source = f"read_csv({_quoted(str(path))}, {_FORM}, max_line_size = {_LONGEST_LINE}, columns = {{{texts}}})"
-        self._execute(f"CREATE TABLE r{self._numbers[table]} AS SELECT {cells} FROM {source}")
+        self._execute(f"CREATE TABLE r{self._numbers[table]} AS SELECT {cells}, true AS kept FROM {source}")
         path.unlink()
 
     def shared(self, columns: Mapping[str, int]) -> list[Shared]:
@@ -104,12 +104,12 @@ class Engine:
         return [str(row[1]) for row in described]
 
     def filter(self, table: str, condition: str) -> None:
-        self._execute(f"DELETE FROM r{self._numbers[table]} WHERE NOT coalesce({condition}, false)")
+        self._execute(f"UPDATE r{self._numbers[table]} SET kept = false WHERE NOT coalesce({condition}, false)")
 
     def first(self, table: str, value: str) -> tuple[int, Any] | None:
         """Return number and value of the first row whose value is not NULL."""
         rows = f"SELECT row, {value} AS x FROM r{self._numbers[table]}"
-        ((number, found),) = self._all(f"SELECT min(row), arg_min(x, row) FROM ({rows}) WHERE x IS NOT NULL")
+        ((number, found),) = self._all(f"SELECT min(row), arg_min(x, row) FROM ({rows} WHERE kept) WHERE x IS NOT NULL")
         return None if number is None else (number, found)
 
     def first_like(self, table: str, column: str, pattern: str, texts: Sequence[str]) -> tuple[int, str] | None:
@@ -127,31 +127,47 @@ class Engine:
         return list(self._all(f"SELECT {counts} FROM r{self._numbers[table]} {which}")[0])
 
     def join(self, keys: Mapping[str, str], joins: Sequence[Join]) -> None:
-        """Find the rows of each account: by the table's key column, else by the joins, parents first."""
+        """Find the rows of each account: by the table's key column, else by the joins, parents first.
+
+        Rows that belong only to rows that were left out are left out, too. Accounts of such rows are negative.
+        """
+        first = "min(row) FILTER (WHERE kept)"
         self._execute(
-            f"CREATE TABLE accounts AS SELECT {keys['']} AS key, min(row) AS first, row_number() OVER (ORDER BY"
-            f" min(row)) AS account FROM r0 WHERE key IS NOT NULL GROUP BY {keys['']}"
+            f"CREATE TABLE accounts AS SELECT {keys['']} AS key, {first} AS first, row_number() OVER (ORDER BY {first}"
+            " NULLS LAST) * CASE WHEN bool_or(kept) THEN 1 ELSE -1 END AS account FROM r0 WHERE key IS NOT NULL"
+            f" GROUP BY {keys['']}"
         )
         for table, number in self._numbers.items():
-            self._execute(f"CREATE TABLE p{number} (account BIGINT, row BIGINT)")
+            self._execute(f"CREATE TABLE p{number} (account BIGINT, row BIGINT, kept BOOLEAN)")
             if column := keys[table]:
                 self._execute(
-                    f"INSERT INTO p{number} SELECT account, row FROM r{number} JOIN accounts ON {column} = key"
+                    f"INSERT INTO p{number} SELECT account, row, kept AND account > 0 FROM r{number}"
+                    f" JOIN accounts ON {column} = key"
                 )
         for join in joins:
             parent, child = self._numbers[join.parent], self._numbers[join.child]
             on = " AND ".join(f"c.{theirs} = r.{ours}" for ours, theirs in join.on)
             self._execute(
-                f"INSERT INTO p{child} (SELECT account, c.row FROM p{parent} p JOIN r{parent} r ON r.row = p.row"
-                f" JOIN r{child} c ON {on} EXCEPT SELECT account, row FROM p{child})"
+                f"INSERT INTO p{child} (SELECT account, c.row, p.kept AND c.kept FROM p{parent} p JOIN r{parent} r"
+                f" ON r.row = p.row JOIN r{child} c ON {on} EXCEPT SELECT * FROM p{child})"
             )
+        for number in self._numbers.values():
+            self._execute(
+                f"CREATE TABLE o{number} AS SELECT row FROM r{number} WHERE (NOT kept OR row IN (SELECT row FROM"
+                f" p{number})) AND row NOT IN (SELECT row FROM p{number} WHERE kept)"
+            )
+            self._execute(f"DELETE FROM p{number} WHERE NOT kept")
 
     def nowhere(self, table: str, columns: Iterable[str]) -> tuple[list[int], list[int]]:
         """Return the numbers of the rows that are in no account, and their filled cells as `filled` does."""
         number = self._numbers[table]
-        which = f"ANTI JOIN p{number} USING (row)"
+        which = f"ANTI JOIN (SELECT row FROM p{number} UNION ALL SELECT row FROM o{number}) USING (row)"
         rows = self._all(f"SELECT row FROM r{number} {which} ORDER BY row")
         return [row for (row,) in rows], self.filled(table, columns, which=which)
+
+    def left_out(self, table: str, columns: Iterable[str]) -> list[int]:
+        """Return the number of rows that were left out, and of their filled cells of each column."""
+        return self.filled(table, columns, which=f"SEMI JOIN o{self._numbers[table]} USING (row)")
 
     def repeated(self, table: str) -> list[int]:
         """Return the numbers of the rows that are in several accounts."""
@@ -178,7 +194,7 @@ class Engine:
     @property
     def size(self) -> int:
         """Number of accounts."""
-        return int(self._all("SELECT count(*) FROM accounts")[0][0])
+        return int(self._all("SELECT count(*) FROM accounts WHERE account > 0")[0][0])
 
     def accounts(self) -> Iterator[tuple[str, int, Rows]]:
         """Yield each account: its key, the number of its first row, and its rows."""

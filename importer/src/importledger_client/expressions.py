@@ -13,8 +13,8 @@ from importledger_client.values import date_form, number_form
 if TYPE_CHECKING:
     import duckdb
 
-_TEXT = "|| ~~ !~~ concat concat_ws contains ends_with left length lower lpad ltrim regexp_extract regexp_matches"
-_MORE = "regexp_replace replace right rpad rtrim split_part starts_with strpos substring trim upper"
+_TEXT = "|| ~~ !~~ concat concat_ws contains ends_with left length lower ltrim regexp_extract regexp_matches"
+_MORE = "regexp_replace replace right rtrim split_part starts_with strpos substring trim upper"
 _OTHER = "+ - * / abs greatest least month nullif round year"
 _FUNCTIONS = frozenset(f"{_TEXT} {_MORE} {_OTHER}".split())
 _READERS = {"number": "number", "day": "day"}

@@ -191,13 +191,18 @@ class Mapped:
         bit, bit_of_each = use.bit(own), use.bit(each)
         filled = {name for name, inner in spec.items() if not (isinstance(inner, Mapping) and "constant" in inner)}
 
+        def chosen_of(rows: Sequence[Row]) -> Sequence[Row]:
+            chosen = choose(rows) if choose else rows
+            if len(chosen) < len(rows):
+                numbers = {row[1] for row in chosen}
+                use.mark([row for row in rows if row[1] not in numbers], 1)
+            return chosen
+
         def items_of(made: list[Any], rows: Sequence[Row], before: str) -> None:
             found = rows_below(rows) if rows_below else rows
-            for group in groups(where(found) if where else found):
-                chosen = choose(group) if choose else group
-                if len(chosen) < len(group):
-                    numbers = {row[1] for row in chosen}
-                    use.mark([row for row in group if row[1] not in numbers], 1)
+            found = where(found) if where else found
+            for group in groups(found if each else chosen_of(found)):
+                chosen = chosen_of(group) if each else group
                 use.mark(chosen, bit)
                 item = make(chosen, f"{before}{field.name}.{len(made)}.")
                 if item and not filled.isdisjoint(item):

@@ -93,7 +93,10 @@ class MappedSource(Source):
             ignored = filled - use.cells()[0]
             named_cells = ", ".join(f"{column or 'no name'} {cells:,}" for column, cells in sorted(ignored.items()))
             cells = f", {ignored.total():,} of them ignored: {named_cells}" if ignored else ""
-            left_out, nowhere = self._left_out[alias, ""], self._nowhere[alias] + use.unread_rows
+            left_out, nowhere = (
+                self._left_out[alias, ""],
+                self._nowhere[alias] + use.unread_rows + len(use.unread_shared()),
+            )
             without = [f"{left_out:,} left out by `where`"] if left_out else []
             without += [f"{nowhere:,} in no account"] if nowhere else []
             rows = counted(table.rows_read, "row") + (f" ({', '.join(without)})" if without else "")
@@ -212,12 +215,7 @@ class MappedSource(Source):
             raise Unreadable(
                 f"{self.tables[alias].name}, {self._location(alias, number)}, column {column}: the value {reader.rule}"
             )
-        names = ["", *use.columns]
-        before = engine.filled(alias, use.columns.values())
         engine.filter(alias, use.values[found.place - 2])
-        after = engine.filled(alias, use.columns.values())
-        for name, all_cells, cells in zip(names, before, after, strict=True):
-            self._left_out[alias, name] += all_cells - cells
 
     def _doubts_of(self, engine: Engine, alias: str, use: TableUse) -> Iterator[str]:
         """Yield sentences on words that may mean "no value", and on rounded numbers in text columns."""
@@ -261,6 +259,8 @@ class MappedSource(Source):
             mapped.unused.unmatched(alias, numbers)
             self._nowhere[alias] = len(numbers)
             self._left_out.update({(alias, column): number for column, number in zip(use.columns, cells, strict=True)})
+            left_out = zip(["", *use.columns], engine.left_out(alias, use.columns.values()), strict=True)
+            self._left_out.update({(alias, column): number for column, number in left_out})
             if not alias:
                 self._without_key = numbers
             use.shared = frozenset(engine.repeated(alias))
@@ -278,6 +278,8 @@ class MappedSource(Source):
             location = self._location("", number)
             sentence = f"{location[0].upper()}{location[1:]} must have a value in column {self._plan.key}."
             yield Line(number, b"", (FieldError("external_account_number", "required", sentence),))
+        for alias, use in mapped.uses.items():
+            mapped.unused.unmatched(alias, use.unread_shared())
         self._settle(mapped)
 
     def _settle(self, mapped: Mapped) -> None:

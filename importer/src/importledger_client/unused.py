@@ -98,13 +98,18 @@ class TableUse:
             else:
                 self._patterns[mark, pattern] += 1
             if not mark:
-                self.unread_rows += 1
-                yield row, None
+                if row[1] not in self.shared:
+                    self.unread_rows += 1
+                    yield row, None
                 continue
             for place, column in self._unread.get(mark) or self._unread_by(mark):
                 if row[place] is not None:
                     yield row, column
         self._marks.clear()
+
+    def unread_shared(self) -> list[int]:
+        """Return the numbers of the rows that are in several accounts, and that none of them has read."""
+        return [number for number, (mark, _) in self._of_shared.items() if not mark]
 
     def cells(self) -> tuple[collections.Counter[str], collections.Counter[str]]:
         """Return the numbers of cells of each column that are in accounts, and of those that are not."""
