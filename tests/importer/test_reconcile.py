@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import psycopg
+import pytest
 
 from importledger_client.book import one_account
 from tests.support.importbook import access_to, importbook
@@ -120,6 +121,7 @@ def test_an_account_that_was_deleted_by_hand_is_found(
     assert (certified.returncode, "BALANCED" in certified.stdout) == (0, True), certified.stdout
 
 
+@pytest.mark.promise("differences-to-push")
 def test_accounts_that_were_added_or_changed_after_the_push_are_written_to_a_file(
     importer: Importer, access: Mapping[str, str], tmp_path: Path
 ) -> None:
@@ -166,6 +168,7 @@ def test_counts_are_compared_without_the_files_of_the_source(
     assert "Accounts differ, and are not named. There is no file book.ndjson." in shown.stdout
 
 
+@pytest.mark.promise("push-makes-manifest")
 def test_a_push_makes_the_manifest_of_the_lines_that_it_sends(
     importer: Importer, access: Mapping[str, str], tmp_path: Path
 ) -> None:
@@ -184,6 +187,7 @@ def test_a_push_makes_the_manifest_of_the_lines_that_it_sends(
     assert (certified.returncode, "BALANCED" in certified.stdout) == (0, True), certified.stdout
 
 
+@pytest.mark.promise("push-makes-manifest")
 def test_a_push_that_stops_writes_no_manifest(importer: Importer, access: Mapping[str, str], tmp_path: Path) -> None:
     book = [one_account(importer.supplier, number) for number in range(40)]
     for account in book:
@@ -194,6 +198,7 @@ def test_a_push_that_stops_writes_no_manifest(importer: Importer, access: Mappin
     assert (stopped.returncode, (tmp_path / "m.json").exists()) == (1, False)
 
 
+@pytest.mark.promise("repair-is-safe")
 def test_repair_heals_with_an_operators_key_and_says_so(
     service: RunningService, importer: Importer, access: Mapping[str, str], tmp_path: Path
 ) -> None:
@@ -219,6 +224,8 @@ def test_repair_heals_with_an_operators_key_and_says_so(
         return importbook(*words[:-1], at=tmp_path, access=access).returncode == 0
 
     wait_for(is_balanced, "the account is healed")
+    events = service.cli("history", importer.supplier, external, "--json").stdout.splitlines()
+    assert json.loads(events[-1])["event"] == "ImportProcessed"  # nothing was reverted or sent again
 
 
 def test_another_spelling_is_certified(importer: Importer, access: Mapping[str, str], tmp_path: Path) -> None:

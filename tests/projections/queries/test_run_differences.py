@@ -247,6 +247,7 @@ def test_exactly_the_altered_accounts_are_named(
     assert differing(ledger, book, tmp_path) == []
 
 
+@pytest.mark.promise("differences-to-push")
 def test_values_are_masked_unless_they_are_asked_for(
     ledger: Ledger, book: list[Row], admin: Connection[Any], tmp_path: Path
 ) -> None:
