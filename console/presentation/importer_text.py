@@ -13,7 +13,7 @@ from schemas.base import Problem
 from schemas.sentence import Sentence
 
 REMEDIES = {entry.code: Sentence(entry.action, entry.action_de) for entry in CATALOGUE}
-"""What to do about each code."""
+"""Remedies by code."""
 MAX_PROBLEMS = 50
 """Problems per text. Importers read all of them from the API."""
 

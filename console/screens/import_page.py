@@ -367,7 +367,7 @@ async def _part(
 
 
 async def _problems(visit: Visit, history: ImportHistory, body: bytes | None) -> ImportProblems:
-    """Return the problems of the newest payload. Those of missing documents name the path."""
+    """Return the problems of the newest payload. Problems of missing documents name the path."""
     start = history.import_events.index(history.staged[0]) if history.staged else 0
     problems = import_problems(history.import_events[start:])
     if body is not None and missing_paths(problems):
