@@ -10,6 +10,7 @@ from api.endpoints.import_verbs import ImportVerbs
 from api.endpoints.post_account_import import PostAccountImport
 from api.endpoints.pre_account_import import PreAccountImport
 from api.endpoints.problem_queries import ProblemQueries
+from api.endpoints.pulling import Pulling
 from api.endpoints.reconciling import Reconciling
 from api.endpoints.runs import Runs
 from api.endpoints.support_queries import SupportQueries
@@ -26,6 +27,7 @@ ENDPOINTS = (
     PostAccountImport,
     Runs,
     Reconciling,
+    Pulling,
     SupportQueries,
     HealthChecks,
     Documentation,

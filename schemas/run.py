@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from schemas.base import MAX_ITEMS, ExternalNumber, Text, Wire
+from schemas.base import MAX_ITEMS, AnyJson, ExternalNumber, Text, Wire
 from schemas.status import ImportState, ImportStatus
 
 
@@ -266,3 +266,14 @@ class AccountDifference(Wire, frozen=True, kw_only=True):
     """True if the platform has what the log says, false if it has lost or altered it; null if that is unknown."""
     paths: tuple[PathDifference, ...] = ()
     """Paths that differ, if the request had the account's paths (abweichende Felder)."""
+
+
+class PulledContent(Wire, frozen=True, kw_only=True):
+    """An account of the platform, one of its records, or an import without an account on the platform."""
+
+    position: int
+    """Position of the import in the log (Position), for `continue_after` of the next request."""
+    kind: Literal["account", "delivery_note", "energy_amount", "market_participant_invoice", "left_out"]
+    """Kind of the content (Art). `left_out`: the import has no account on the platform."""
+    payload: AnyJson
+    """Body that imports the content again (Daten); for `left_out`, the number of the account and its status."""

@@ -60,12 +60,16 @@ class Column(msgspec.Struct, frozen=True):
     """A column, its SQL type, and the expression of its value in the format of COPY from a wire object `v`.
 
     The expression is one value or several, separated by commas. It calls the `encoder` under the name `TABLE_COLUMN`.
+    `steps` are the names of the field in the wire object, none for a column that payloads do not have. `as_json` is the
+    template of the SQL that returns the field's JSON from the column.
     """
 
     name: str
     sql_type: str
     expression: str
     encoder: Encoder | None = None
+    steps: tuple[str, ...] = ()
+    as_json: str = "{}::text"
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -114,12 +118,12 @@ def _table(
             else:
                 columns.append(_folded(name, f.name, kind.item_type))
         elif isinstance(kind, inspect.StructType) and f.name in FOLDED_OBJECTS:
-            columns.append(Column(f.name, "json", f"{name}_{f.name}(v.{f.name})", object_folding(kind)))
+            columns.append(Column(f.name, "json", f"{name}_{f.name}(v.{f.name})", object_folding(kind), (f.name,)))
             columns += [_nested(f.name, inner) for inner in kind.fields if is_free(without_null(inner.type))]
         elif isinstance(kind, inspect.StructType):
             columns += [_nested(f.name, inner) for inner in kind.fields]
         else:
-            columns.append(_column(f.name, kind, f"v.{f.name}", is_certain=kind is f.type))
+            columns.append(_column((f.name,), kind, f"v.{f.name}", is_certain=kind is f.type))
     columns += more_columns
     before = len(key) + (2 if parent else 1)
     head = COLUMNS[before + len(columns)]
@@ -128,45 +132,51 @@ def _table(
 
 def _folded(table: str, name: str, node: inspect.StructType) -> Column:
     """Return a JSON column for a list of objects of this type."""
-    return Column(name, "json", f"SIZE[len(x := {table}_{name}(v.{name} or ()))], x", list_encoding(node))
+    return Column(name, "json", f"SIZE[len(x := {table}_{name}(v.{name} or ()))], x", list_encoding(node), (name,))
 
 
 def _nested(outer: str, inner: inspect.Field) -> Column:
     """Return a column for a field of an optional inner object."""
     source = f"(UNSET if v.{outer} is UNSET else v.{outer}.{inner.name})"
-    return _column(f"{outer}_{inner.name}", without_null(inner.type), source, is_certain=False)
+    return _column((outer, inner.name), without_null(inner.type), source, is_certain=False)
 
 
-def _column(name: str, kind: inspect.Type, source: str, *, is_certain: bool) -> Column:
-    sql_type, form = _form_of(name, kind)
-    return Column(name, sql_type, (_CERTAIN_TEXT if form == "text({})" and is_certain else form).format(source))
+def _column(steps: tuple[str, ...], kind: inspect.Type, source: str, *, is_certain: bool) -> Column:
+    name = "_".join(steps)
+    sql_type, form, as_json = _form_of(name, kind)
+    expression = (_CERTAIN_TEXT if form == "text({})" and is_certain else form).format(source)
+    return Column(name, sql_type, expression, steps=steps, as_json=as_json)
 
 
-def _form_of(name: str, kind: inspect.Type) -> tuple[str, str]:
-    """Return the SQL type of a field, and the template of its expression."""
+_QUOTED = "to_json({})::text"
+_MOMENT = """left(to_json({} AT TIME ZONE 'UTC')::text, -1) || 'Z"'"""
+
+
+def _form_of(name: str, kind: inspect.Type) -> tuple[str, str, str]:
+    """Return the SQL type of a field, the template of its expression, and that of its JSON in SQL."""
     match kind:
         case inspect.StrType(pattern=pattern) if pattern == DECIMAL_PATTERN:
-            return "numeric", "NUMERIC[{}]"
+            return "numeric", "NUMERIC[{}]", "to_json({}::text)::text"
         case inspect.StrType():
-            return "text", "text({})"
+            return "text", "text({})", _QUOTED
         case inspect.LiteralType():
-            return "text", "CHOICE[{}]"
+            return "text", "CHOICE[{}]", _QUOTED
         case inspect.DecimalType():
-            return "numeric", "amount({})"
+            return "numeric", "amount({})", "{}::text"
         case inspect.IntType():
-            return "bigint", "BIGINT[{}]"
+            return "bigint", "BIGINT[{}]", "{}::text"
         case inspect.BoolType():
-            return "boolean", "BOOLEAN[{}]"
+            return "boolean", "BOOLEAN[{}]", "{}::text"
         case inspect.DateType():
-            return "date", "DATE[{}]"
+            return "date", "DATE[{}]", _QUOTED
         case inspect.DateTimeType():
-            return "timestamptz", "INSTANT[{}]"
+            return "timestamptz", "INSTANT[{}]", _MOMENT
         case inspect.VarTupleType(item_type=inspect.StrType()):
-            return "text[]", "texts({})"
+            return "text[]", "texts({})", _QUOTED
         case inspect.VarTupleType(item_type=inspect.AnyType()):
-            return "json", "json({})"
+            return "json", "json({})", "{}::text"
         case inspect.AnyType() | inspect.DictType():
-            return "json", "json({})"
+            return "json", "json({})", "{}::text"
         case _:
             raise NotImplementedError(f"no column for {name}: {kind}")
 

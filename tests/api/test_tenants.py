@@ -212,7 +212,7 @@ def test_what_only_some_roles_may_do_is_written_down() -> None:
     letters = {answer.roles for answer in ANSWERS.values()}
     assert letters == {"", "o", "io", "iso", "aso", "iaso"}
     narrow = {name for name, answer in ANSWERS.items() if answer.roles == "aso"}
-    assert narrow == {"search_accounts", "read_history", "read_payload_difference"}
+    assert narrow == {"search_accounts", "read_history", "read_payload_difference", "pull_accounts"}
     writers = {name for name, answer in ANSWERS.items() if answer.roles in ("io", "iso")}
     assert {name for name in ANSWERS if NAMED[name].method == "POST"} - writers == {
         *("search_accounts", "obtain_token", "compare_accounts", "heal_import")

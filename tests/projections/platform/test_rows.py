@@ -15,17 +15,11 @@ from schemas.reading.shape import NotJson
 from schemas.submission import read_submission, stored_account, stored_submission
 from tests.support.copied import rows_in
 from tests.support.make import NOON, an_account, changed, encoded, places
+from tests.support.strategies import MOMENTS, VALUES
 
 POINT = ("supply_addresses", 0, "supply_points", 0)
 READ_AT = (*POINT, "melos", 0, "meters", 0, "registers", 0, "readings", 0, "read_at")
 PLACES = places(an_account())[1:]
-MOMENTS = (
-    "2026-01-01", "2026-03-29T02:30:00", "2026-07-01T12:00:00", "2026-07-01T12:00:00.123456+02:00",
-    "2026-07-01T12:00:00.5+02:00", "2026-07-01T12:00:00." + 60 * "1" + "Z", "2026-07-01t12:00:00z",
-    "2026-07-01T12:00Z", "2026-07-01T12:00:00+02", "2026-07-01 12:00:00Z", "0001-01-01T00:00:00Z",
-    "1890-01-01T00:00:00",
-)  # fmt: skip
-VALUES: tuple[Any, ...] = (..., "", None, [], {}, False, 0, 1.5, "0.10", "1e5", "-0.10", "x", "\n", *MOMENTS)
 
 
 def test_every_table_gets_rows_from_the_complete_account() -> None:
