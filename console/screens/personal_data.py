@@ -8,7 +8,7 @@ from starlette.responses import Response
 from api.http.database import in_thread
 from api.http.errors import not_found
 from console.access.people import EVERYBODY
-from console.access.requests import typed_reason
+from console.access.requests import reason_texts_of, typed_reason
 from console.access.visit import Visit, action, page
 from console.presentation.listing import import_address
 from console.presentation.texts import N_
@@ -16,7 +16,7 @@ from console.screens.paging import NumberKey, page_of
 from eventstore.aggregates import import_process
 from eventstore.aggregates.disclosure import ShowPersonalData, stream_of
 from eventstore.clock import now
-from projections.auxiliary.typed_reasons import MAX_REASON, reasons_of, write_reason
+from projections.auxiliary.typed_reasons import MAX_REASON, write_reason
 from projections.auxiliary.user_details import details_of
 from projections.views.disclosure import (
     DisclosureFilter,
@@ -41,7 +41,7 @@ async def disclosures(visit: Visit) -> Response:
     rows, more = await page_of(visit, "before", query, NumberKey, AT_ONCE, key_attribute="position", start=0)
     users = await visit.read(users_with_disclosures, visit.person.listed_reach)
     people = await visit.read(details_of, set(users))
-    reasons = await visit.read(reasons_of, {row.reason for row in rows})
+    reasons = await reason_texts_of(visit, (row.reason for row in rows))
     return visit.render("personal_data.html", rows=rows, people=people, reasons=reasons, more=more,
         names=sorted((people[user].display_name if user in people else user, user) for user in users),
         total=await visit.read(count_disclosures, criteria), user=criteria.user, account=criteria.external,

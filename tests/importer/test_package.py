@@ -53,7 +53,7 @@ def fields(node: inspect.StructType, before: str = "") -> Iterator[tuple[str, st
         words = {
             "required": field.required,
             "nullable": field.default is None,
-            "table": kind == "list" and field.name in TABLE_OF_FIELD,
+            f"table {TABLE_OF_FIELD.get(field.name)}": kind == "list" and field.name in TABLE_OF_FIELD,
             "column": kind == "object" and field.name in FOLDED_OBJECTS,
         }
         yield f"{before}{field.name}", kind, tuple(word for word, holds in words.items() if holds)

@@ -171,3 +171,21 @@ class AccountDifference(msgspec.Struct, frozen=True, kw_only=True):
     is_erased: bool = False
     is_as_logged: bool | None = None
     paths: tuple[PathDifference, ...] = ()
+
+
+class SupplierProgress(msgspec.Struct, frozen=True):
+    """Number of a supplier's imports, in all and by status."""
+
+    total: int
+    by_status: dict[str, int] = {}
+
+
+class Content(msgspec.Struct, frozen=True):
+    """Body of an account or of one of its records, or number and status of an import that is `left_out`.
+
+    `position` is that of the import, which an account and its records have in common.
+    """
+
+    position: int
+    kind: str
+    payload: msgspec.Raw

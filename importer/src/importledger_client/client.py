@@ -11,7 +11,16 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from importledger_client import protocol
-from importledger_client.answers import AccountDifference, Failure, ImportStatus, JobProgress, Receipt, Run
+from importledger_client.answers import (
+    AccountDifference,
+    Content,
+    Failure,
+    ImportStatus,
+    JobProgress,
+    Receipt,
+    Run,
+    SupplierProgress,
+)
 from importledger_client.batches import Batch, Batcher, SentBatches
 from importledger_client.errors import Misconfigured, TimedOut
 from importledger_client.protocol import decoded, lines_of, path_of
@@ -32,6 +41,8 @@ _RUNS = msgspec.json.Decoder(tuple[Run, ...])
 _STATUS = msgspec.json.Decoder(ImportStatus)
 _JOB_PROGRESS = msgspec.json.Decoder(JobProgress)
 _FAILURE = msgspec.json.Decoder(Failure)
+_CONTENT = msgspec.json.Decoder(Content)
+_SUPPLIER_PROGRESS = msgspec.json.Decoder(SupplierProgress)
 _DIFFERENCES = msgspec.json.Decoder(list[AccountDifference])
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
@@ -200,6 +211,32 @@ class Client:
         path, body = path_of("runs", supplier, run, "differences"), protocol.encode(source)
         params = {"show": "true"} if shows else {}
         return decoded(_DIFFERENCES, self._transport.request("POST", path, content=body, params=params).content)
+
+    def progress(self, supplier: str) -> SupplierProgress:
+        """Return the number of a supplier's imports, in all and by status. Raises NotFound."""
+        return self._read(_SUPPLIER_PROGRESS, "suppliers", supplier, "progress")
+
+    def pull(self, supplier: str) -> Generator[list[Content], None, None]:
+        """Yield each import of a supplier: the account and its records as they are imported, or the status of none.
+
+        After a broken connection, the next request continues after the last import that was yielded. Raises NotFound.
+        """
+        path, after, attempts = path_of("suppliers", supplier, "content"), 0, self._transport.new_attempts()
+        while True:
+            contents: list[Content] = []
+            try:
+                with self._transport.once("GET", path, params={"continue_after": str(after)}) as answer:
+                    for line in lines_of(answer.iter_bytes()):
+                        content = decoded(_CONTENT, line)
+                        if contents and content.position != contents[0].position:
+                            yield contents
+                            after, attempts, contents = contents[0].position, self._transport.new_attempts(), []
+                        contents.append(content)
+                if contents:
+                    yield contents
+                return
+            except LATER as problem:
+                attempts.pause(problem)
 
     def retry(self, supplier: str, external: str) -> None:
         """Process a failed account again. Raises Refused if it has not failed."""

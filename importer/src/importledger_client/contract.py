@@ -2,7 +2,7 @@
 
 `contract.json` has each field by its dotted path, without list indexes. The kinds are text, decimal, integer,
 boolean, date, moment, texts, json, object and list (of objects). A kind is followed by `required`, `nullable`, and by
-how the platform stores it if not as usual: a list as a `table`, an object as one `column`.
+how the platform stores it if not as usual: a list as a `table` of this name, an object as one `column`.
 """
 
 import functools
@@ -42,9 +42,9 @@ class Field(msgspec.Struct, frozen=True):
         return "nullable" in self.words
 
     @property
-    def is_table(self) -> bool:
-        """True for a list whose objects are rows of a table of the platform. Other lists are a JSON column."""
-        return "table" in self.words
+    def table(self) -> str:
+        """Name of the platform's table whose rows are the objects of this list; "" for a list that is a JSON column."""
+        return next((word.removeprefix("table ") for word in self.words if word.startswith("table ")), "")
 
     @property
     def is_column(self) -> bool:

@@ -110,7 +110,7 @@ def _loops(
 ) -> Iterator[str]:
     """Yield loops over the lists that have tables. `following` has the number of the next table."""
     for field in fields.values():
-        if field.is_table:
+        if field.table:
             index = following[0]
             following[0] += 1
             ordinals = f"len(r{index}) + 1, {f'len(r{above}), ' if above else ''}"
@@ -122,7 +122,7 @@ def _loops(
 def _tables(fields: Mapping[str, Field], before: str = "") -> Iterator[str]:
     """Yield the paths of the lists that have tables."""
     for field in fields.values():
-        if field.is_table:
+        if field.table:
             yield before + field.name
             yield from _tables(field.fields, f"{before}{field.name}.")
 
@@ -132,7 +132,7 @@ def _row(fields: Mapping[str, Field], value: str, names: dict[str, Any]) -> str:
     scalars, documents = [], []
     for field in fields.values():
         source = f"{value}.{field.name}"
-        if field.name == "import_supplier" or field.is_table:  # the supplier is a member of the manifest
+        if field.name == "import_supplier" or field.table:  # the supplier is a member of the manifest
             continue
         if field.kind == "list":
             documents.append(_list(field, source, names))

@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+import pytest
+
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates import disclosure, import_process
 from eventstore.clock import now
@@ -50,6 +52,16 @@ def test_a_stream_names_its_account() -> None:
     assert disclosure.identity_of(stream) == ("NW", "A/1")
     assert DISCLOSURE_VIEW.named_by(stream) == {"supplier": "NW", "external_account_number": "A/1"}
     assert DISCLOSURE_VIEW.named_by(import_process.stream_of("NW", "A/1")) is None
+
+
+@pytest.mark.promise("pull-is-disclosure")
+def test_a_pulled_account_is_listed_with_the_key_and_the_reason(database: PostgresUrls, ledger: Ledger) -> None:
+    stage_account(ledger, "NW", "A/1")
+    command = disclosure.ShowPersonalData(user="Auditors:k1", what=("account",), reason="pull")
+    ledger.execute(disclosure.stream_of("NW", "A/1"), command, at=now(), by="Auditors:k1")
+    with console_app(database) as app, visitor(app, signed_in(ledger, role="auditor", suppliers=["NW"])) as auditor:
+        page = auditor.get("/console/personal-data/").text
+    assert ("Auditors:k1" in page, "<td>pull</td>" in page) == (True, True)
 
 
 def test_accesses_are_filtered_by_user_account_and_day(database: PostgresUrls, ledger: Ledger) -> None:

@@ -7,6 +7,7 @@ from importledger_client.commands.generate import generate
 from importledger_client.commands.manifest import manifest
 from importledger_client.commands.mapping import map_
 from importledger_client.commands.profile import profile
+from importledger_client.commands.pull import pull
 from importledger_client.commands.push import push
 from importledger_client.commands.reconcile import reconcile
 from importledger_client.commands.watch import watch
@@ -15,6 +16,7 @@ GROUPS = {
     "Prepare a book": (generate, profile, map_),
     "Send it": (push, watch, errors),
     "Prove that it is complete": (manifest, reconcile),
+    "Take it out again": (pull,),
 }
 
 

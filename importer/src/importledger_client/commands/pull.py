@@ -1,0 +1,88 @@
+"""`importbook pull`: write a supplier's accounts from the platform as a book."""
+
+from pathlib import Path
+
+import click
+
+from importledger_client.commands import NOTHING_DONE, OK, SOMETHING_WRONG, common
+from importledger_client.display import EVERY_S, Pace, Progress, counted
+from importledger_client.errors import NotFound
+from importledger_client.pulled import ACCOUNT_KIND, BookFiles, Tables
+
+_BULK = {
+    "delivery_note": "/v1/data-import/delivery-note/bulk/",
+    "energy_amount": "/v1/data-import/energy-amount/bulk/",
+    "market_participant_invoice": "/v1/data-import/market-participant-invoice/bulk/",
+}
+"""Address that imports the records of a kind."""
+_LOST = "MISSING"
+
+
+@click.command(epilog="Example: importbook pull NORDWIND -o book.ndjson.zst")
+@click.argument("supplier", metavar="SUPPLIER")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    help="New file of accounts, compressed if it ends with .zst. Records get files beside it.",
+)
+@click.option(
+    "--parquet",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Folder for tables of the same accounts, in Parquet.",
+)
+@common.service_options
+def pull(supplier: str, output: Path, folder: Path | None, access: common.Access) -> int:
+    """Write a supplier's accounts from the platform as a book.
+
+    `push` sends the book to another ledger. Records that came after the import are in files beside it, one for each
+    kind. Needs a key that may read histories (auditor, support, operator); the log records each account as read. Exit
+    code 1: the platform has lost an account.
+    """
+    if folder is not None and folder.exists() and any(folder.iterdir()):
+        raise common.Stop(f"{folder} must be empty or not exist: a pulled book replaces no file.")
+    with BookFiles(output, Tables(folder) if folder is not None else None) as files:
+        for path in map(files.path, (ACCOUNT_KIND, *_BULK)):
+            if path.exists():
+                raise common.Stop(f"{path} must not exist: a pulled book replaces no file.")
+        _read(supplier, files, access)
+        if not files.counts[ACCOUNT_KIND]:
+            _show_left_out(files)
+            common.print_line(common.err(), f"{supplier} must have an account on the platform. It has none.")
+            return NOTHING_DONE
+        files.finish()
+    console = common.out()
+    for kind, number in files.counts.items():
+        common.print_line(console, f"{counted(number, kind.replace('_', ' '))} in {files.path(kind)}")
+    for kind in files.counts.keys() & _BULK:
+        common.print_line(console, f"`push` sends accounts only: POST {files.path(kind)} to {_BULK[kind]} after them.")
+    if folder is not None:
+        common.print_line(console, f"The tables are in {folder}.")
+    _show_left_out(files)
+    common.next_step(console, "manifest", str(output), "-o", f"{output.name.partition('.')[0]}.manifest.json")
+    return SOMETHING_WRONG if files.left_out[_LOST] else OK
+
+
+def _read(supplier: str, files: BookFiles, access: common.Access) -> None:
+    """Write all contents of the supplier, with progress. Raises Stop for a supplier that the key does not see."""
+    pace, done = Pace(), 0
+    with Progress(common.err(), first_after_s=EVERY_S) as progress:
+        client = access.client(progress.print_line)
+        try:
+            total = client.progress(supplier).total
+            for contents in client.pull(supplier):
+                files.add(contents)
+                done += 1
+                progress.show(pace.line("imports", done, 0, done / max(total, done)), done / max(total, done))
+        except NotFound as error:
+            raise common.Stop(f"The service has no supplier {supplier} that this key may read.") from error
+
+
+def _show_left_out(files: BookFiles) -> None:
+    """Print the number of imports without an account on the platform, by status."""
+    for status, number in sorted(files.left_out.items()):
+        reason = "the platform has lost the account: the operator heals it" if status == _LOST else status
+        common.print_line(common.err(), f"Left out: {counted(number, 'import')}, {reason}")

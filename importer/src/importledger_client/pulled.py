@@ -1,0 +1,242 @@
+"""Files of a pulled book: its accounts, its records by kind, and optionally tables in Parquet."""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self, cast
+
+import msgspec
+import zstandard
+
+from importledger_client.answers import Content
+from importledger_client.contract import ACCOUNT, Field, in_utc
+from importledger_client.sources import Unreadable
+
+ACCOUNT_KIND, LEFT_OUT = "account", "left_out"
+_ROWS = 20_000
+"""Rows of a table that are written at once."""
+_decode = msgspec.json.Decoder(float_hook=Decimal).decode
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+
+
+class BookFiles:
+    """Files beside their names, with mode 0600, which are renamed when the book is complete.
+
+    Accounts are in `output`, records in files beside it with their kind in the name. A name that ends with .zst is
+    compressed. `counts` has the number of lines by kind, `left_out` the number of imports without an account by status.
+    """
+
+    def __init__(self, output: Path, tables: "Tables | None") -> None:
+        self.counts: Counter[str] = Counter()
+        self.left_out: Counter[str] = Counter()
+        self._output, self._tables = output, tables
+        self._streams: dict[str, IO[bytes]] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+        for name in self._streams:
+            part_of(self.path(name)).unlink(missing_ok=True)
+        if self._tables is not None:
+            self._tables.close()
+
+    def path(self, kind: str) -> Path:
+        """Return the path of the file of a kind."""
+        if kind == ACCOUNT_KIND:
+            return self._output
+        name, ending = self._output.name, "".join(self._output.suffixes[-2:])
+        return self._output.with_name(f"{name.removesuffix(ending)}.{kind}{ending or '.ndjson'}")
+
+    def add(self, contents: Iterable[Content]) -> None:
+        """Write the contents of an import, which are complete."""
+        for content in contents:
+            if content.kind == LEFT_OUT:
+                self.left_out[_decode(content.payload)["status"]] += 1
+                continue
+            self.counts[content.kind] += 1
+            self._stream(content.kind).write(bytes(content.payload) + b"\n")
+            if self._tables is not None:
+                self._tables.add(content)
+
+    def finish(self) -> None:
+        """Close the files and give them their names."""
+        self._stack.close()
+        if self._tables is not None:
+            self._tables.finish()
+        for kind in self._streams:
+            part_of(self.path(kind)).replace(self.path(kind))
+
+    def _stream(self, kind: str) -> IO[bytes]:
+        if kind not in self._streams:
+            path = self.path(kind)
+            stored: IO[bytes] = self._stack.enter_context(private(part_of(path)))
+            if path.suffix == ".zst":
+                compressed = zstandard.ZstdCompressor().stream_writer(stored, closefd=False)
+                stored = cast(IO[bytes], self._stack.enter_context(compressed))
+            self._streams[kind] = stored
+        return self._streams[kind]
+
+
+def part_of(path: Path) -> Path:
+    """Return the name of a file until it is complete."""
+    return path.with_name(f".{path.name}.part")
+
+
+def private(path: Path) -> IO[bytes]:
+    """Open a new file with mode 0600, replacing any other: it will hold personal data."""
+    path.unlink(missing_ok=True)
+    return open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600))
+
+
+class Tables:
+    """Parquet files of a folder: one for each table of accounts, and one for each kind of records.
+
+    Rows have the account's number, their ordinal and that of their parent. Fields of an inner object are columns. Lists
+    and objects without a table of their own, and records, are columns of JSON. Raises Unreadable without pyarrow.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            import pyarrow
+            from pyarrow import parquet
+        except ImportError:
+            raise Unreadable("To write Parquet, install pyarrow: pip install 'importledger-client[parquet]'") from None
+        self._pyarrow, self._parquet, self._folder = pyarrow, parquet, folder
+        self._rows: dict[str, list[dict[str, Any]]] = {}
+        self._schemas = {name: pyarrow.schema(self._columns(columns)) for name, columns in _TABLES.items()}
+        self._writers: dict[str, Any] = {}
+
+    def add(self, content: Content) -> None:
+        """Add the rows of an account or of a record."""
+        payload = _decode(content.payload)
+        external = payload["external_account_number"]
+        if content.kind == ACCOUNT_KIND:
+            ordinals: Counter[str] = Counter()
+            self._add("service_account", _row(ACCOUNT, payload))
+            self._add_lists(ACCOUNT, payload, {_KEY: external}, "", ordinals)
+        else:
+            self._add(content.kind, {_KEY: external, "payload": _encode(payload[content.kind]).decode()})
+
+    def _add_lists(
+        self, fields: Mapping[str, Field], value: Any, key: dict[str, Any], table: str, ordinals: Counter[str]
+    ) -> None:
+        for field in fields.values():
+            for item in value.get(field.name, ()) if field.table else ():
+                ordinals[field.table] += 1
+                parent = {f"{table}_ordinal": ordinals[table]} if table else {}
+                self._add(field.table, key | {"ordinal": ordinals[field.table]} | parent | _row(field.fields, item))
+                self._add_lists(field.fields, item, key, field.table, ordinals)
+
+    def _add(self, table: str, row: dict[str, Any]) -> None:
+        rows = self._rows.setdefault(table, [])
+        rows.append(row)
+        if len(rows) >= _ROWS:
+            self._write(table)
+
+    def _write(self, table: str) -> None:
+        rows, schema = self._rows.pop(table, []), self._schemas[table]
+        if table not in self._writers:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            stored = private(part_of(self._folder / f"{table}.parquet"))
+            self._writers[table] = self._parquet.ParquetWriter(stored, schema), stored
+        try:
+            self._writers[table][0].write_table(self._pyarrow.Table.from_pylist(rows, schema=schema))
+        except self._pyarrow.ArrowException as error:
+            raise Unreadable(f"The table {table} cannot be written as Parquet: {error}") from None
+
+    def finish(self) -> None:
+        """Write the files; a table without rows has one, too."""
+        for table in self._schemas:
+            self._write(table)
+            writer, stored = self._writers[table]
+            writer.close()
+            stored.close()
+            path = self._folder / f"{table}.parquet"
+            part_of(path).replace(path)
+
+    def close(self) -> None:
+        """Remove the files that were not finished."""
+        for _, stored in self._writers.values():
+            stored.close()
+        for table in self._schemas:
+            part_of(self._folder / f"{table}.parquet").unlink(missing_ok=True)
+
+    def _columns(self, columns: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+        arrow = self._pyarrow
+        types = {
+            "decimal": arrow.decimal128(38, 18),
+            "integer": arrow.int64(),
+            "boolean": arrow.bool_(),
+            "date": arrow.date32(),
+            "moment": arrow.timestamp("us", "UTC"),
+            "texts": arrow.list_(arrow.string()),
+        }
+        for name, kind in columns.items():
+            yield name, types.get(kind, arrow.string())
+
+
+_KEY = "external_account_number"
+_RECORDS = ("delivery_note", "energy_amount", "market_participant_invoice")
+
+
+def _columns_of(fields: Mapping[str, Field], before: str = "") -> Iterator[tuple[str, Field]]:
+    """Yield the name of each column with its field. Fields of an inner object have its name before theirs."""
+    for field in fields.values():
+        if field.kind == "object" and not field.is_column:
+            yield from _columns_of(field.fields, f"{before}{field.name}_")
+        elif not field.table:
+            yield before + field.name, field
+
+
+def _tables_of(fields: Mapping[str, Field], above: str = "") -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the name of each table below these fields with its columns and their kinds."""
+    for field in fields.values():
+        if field.table:
+            key = {_KEY: "text", "ordinal": "integer"} | ({f"{above}_ordinal": "integer"} if above else {})
+            yield field.table, key | {name: inner.kind for name, inner in _columns_of(field.fields)}
+            yield from _tables_of(field.fields, field.table)
+
+
+_TABLES: dict[str, dict[str, str]] = {
+    "service_account": {name: field.kind for name, field in _columns_of(ACCOUNT)},
+    **dict(_tables_of(ACCOUNT)),
+    **{kind: {_KEY: "text", "payload": "json"} for kind in _RECORDS},
+}
+"""Columns by table, with their kinds."""
+
+
+def _row(fields: Mapping[str, Field], value: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for field in fields.values():
+        sent = value.get(field.name)
+        if sent is None or field.table:
+            continue
+        if field.kind == "object" and not field.is_column:
+            row |= _row(field.fields, sent, f"{before}{field.name}_")
+        else:
+            row[before + field.name] = _cell(field.kind, sent)
+    return row
+
+
+def _cell(kind: str, value: Any) -> Any:
+    match kind:
+        case "decimal":
+            return Decimal(value)
+        case "date":
+            return date.fromisoformat(value)
+        case "moment":
+            return in_utc(value)
+        case "list" | "object" | "json":
+            return _encode(value).decode()
+        case _:
+            return value
