@@ -1,4 +1,4 @@
-"""The verb `history`: every event of an account or of a record of the market, and differences between payloads."""
+"""The verb `history`: every event of an account or of a record of the market, or how two of its payloads differ."""
 
 from collections.abc import Mapping
 

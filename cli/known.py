@@ -11,6 +11,7 @@ from eventstore.aggregates import import_process, supplier
 from eventstore.errors import OperatorError
 from eventstore.log.rows import rows_of
 from projections.auxiliary.typed_reasons import is_reason_id, texts_of
+from projections.retention.reverting import wait_for_runs
 
 _SELECT_EVENT = "SELECT FROM events WHERE stream = %s AND version = 1"
 _SELECT_SUPPLIERS = "SELECT code FROM import_supplier ORDER BY code"
@@ -45,8 +46,12 @@ def require_import(connection: Connection[Any], code: str, external: str) -> Non
 
 
 def require_run(connection: Connection[Any], code: str, run: str) -> None:
-    """Raise NotFound if the supplier is unknown, or has no run of this name."""
+    """Wait until the lists of runs include all events. Raise NotFound if the supplier or its run is unknown.
+
+    Raises RunsBehind.
+    """
     require_supplier(connection, code)
+    wait_for_runs(connection)
     runs = [name for (name,) in rows_of(connection, _SELECT_RUNS, code)]
     if run not in runs:
         raise NotFound(f"There is no run {run} of {code}{suggestion(run, runs)}.")

@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import secrets
 import shutil
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -37,15 +36,13 @@ from eventstore.proof.verifier import Checkpoint
 from projections.auxiliary.typed_reasons import MAX_REASON, TypedReason, new_reason_id, write_reason
 from projections.queries.account_comparison import Comparison, compared_account, shown_text
 from projections.queries.history import account_streams
-from projections.queries.run_sample import counted_upto, staged_accounts, strata_of
+from projections.queries.run_sample import staged_accounts, strata_of
+from projections.retention.reverting import wait_for_runs
 from redaction.masking import masked_path
 from redaction.private_files import open_private
 from redaction.text import counted
 from schemas.sentence import Sentence
 
-RUNS_TIMEOUT_S = 30.0
-"""Longest wait until the runs include all events of the checkpoint, in seconds."""
-_POLL_S = 0.1
 MIN_REASON = 3
 SAMPLE, TABLE, FORM = "sample.json", "accounts.xlsx", "sample.pdf"
 
@@ -154,7 +151,7 @@ def _drawn(
 ) -> Drawn:
     """Draw accounts. Raises ClickException if the run has none, or if there are more strata than accounts to draw."""
     checkpoint, note = newest
-    _wait_for_runs(connection, checkpoint.size)
+    wait_for_runs(connection)  # the checkpoint may be of later events than the run was looked up in
     accounts = staged_accounts(connection, supplier, run, checkpoint.size)
     if not accounts:
         raise click.ClickException(f"The run {run} must have an account that the checkpoint covers. It has none.")
@@ -176,17 +173,6 @@ def _drawn(
         population=population,
         accounts=[(accounts[position], position, stratum) for position, stratum in drawn],
     )
-
-
-def _wait_for_runs(connection: Connection[Any], upto: int) -> None:
-    """Wait until the runs include the events up to a position. Raises ClickException after RUNS_TIMEOUT_S."""
-    deadline = time.monotonic() + RUNS_TIMEOUT_S
-    while (position := counted_upto(connection)) < upto:
-        if time.monotonic() > deadline:
-            raise click.ClickException(
-                f"The runs must include position {upto}, and end at {position}: start the relay."
-            )
-        time.sleep(_POLL_S)
 
 
 @contextlib.contextmanager

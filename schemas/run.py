@@ -11,7 +11,7 @@ from schemas.status import ImportState, ImportStatus
 
 
 class RunError(Wire, frozen=True, kw_only=True):
-    """Number of occurrences of an error or a warning in a run. Each attempt counts.
+    """Number of submissions of a run with an error or a warning at a path. Each attempt counts.
 
     Errors are those of refused lines and requests, and of failed imports.
     """
@@ -21,7 +21,7 @@ class RunError(Wire, frozen=True, kw_only=True):
     path: str
     """Path of the field in the account (Feld); may be empty."""
     number: int
-    """Number of occurrences (Anzahl)."""
+    """Number of submissions (Anzahl)."""
 
 
 class RunRecord(Wire, frozen=True, kw_only=True):

@@ -8,10 +8,9 @@ from typing import Any
 
 from psycopg import Connection
 
-from eventstore.log.rows import rows_of, value_of
+from eventstore.log.rows import rows_of
 from projections.queries.history import read_statuses
 
-_SELECT_POSITION = "SELECT position FROM projection_versions WHERE name = 'import_run' AND state = 'live'"
 _SELECT_STAGED = """
 SELECT staged.position, a.external_account_number
 FROM import_run_account AS a CROSS JOIN LATERAL (
@@ -34,11 +33,6 @@ WHERE a.supplier = %(supplier)s AND a.run = %(run)s
 """
 _BANDS = {0: "0", 100: "0-100", 1_000: "100-1000", 10_000: "1000-10000"}
 """Names of bands of balances in euros without sign, by the largest balance of each."""
-
-
-def counted_upto(connection: Connection[Any]) -> int:
-    """Return the position up to which the runs are known."""
-    return int(value_of(connection, _SELECT_POSITION) or 0)
 
 
 def staged_accounts(connection: Connection[Any], supplier: str, run: str, upto: int) -> dict[int, str]:

@@ -158,7 +158,7 @@ def revert(
     result = _each(ledger, selection, done, progress)
     if result.reverted and selection.run:
         with suppress(RunsBehind), ledger.connection() as connection:  # readers of the run find its new state
-            _wait_for_runs(connection)
+            wait_for_runs(connection)
     return result
 
 
@@ -211,7 +211,10 @@ def releasable_numbers(connection: Connection[Any], code: str, run: str) -> list
 
 
 def apart_from_reverts(code: str) -> WriteRows:
-    """Return a `write_rows` for a command on the supplier. It waits until no batch of a revert is in progress."""
+    """Return a `write_rows` for a command on the supplier with this code.
+
+    It waits for a batch of a revert of this supplier, and no batch begins before the transaction ends.
+    """
     return lambda connection, events: _be_alone(connection, code)
 
 
@@ -253,7 +256,7 @@ def _each(
     accounts, kept, failed, done = 0, Counter[str](), 0, 0
     with ledger.connection() as connection:
         if selection.run:
-            _wait_for_runs(connection)
+            wait_for_runs(connection)
         total = _count(connection, selection)
         for externals in _batches(connection, selection):
             plan = decided(externals)
@@ -286,8 +289,8 @@ def _batches(connection: Connection[Any], selection: Selection) -> Iterator[list
         after = (rows[-1][0], rows[-1][1]) if len(rows) == BATCH else None
 
 
-def _wait_for_runs(connection: Connection[Any]) -> None:
-    """Wait until the lists of runs include the events that are in the log now. Raises RunsBehind."""
+def wait_for_runs(connection: Connection[Any]) -> None:
+    """Wait until the lists of runs include all events that are in the log now. Raises RunsBehind."""
     head, deadline = log_head(connection), time.monotonic() + WAIT_S
     while value_of(connection, _SELECT_REACHED) < head:
         if time.monotonic() > deadline:

@@ -64,7 +64,7 @@ class ImportStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunError(msgspec.Struct, frozen=True, kw_only=True):
-    """Number of occurrences of an error, or of a warning, at a path in a run. Each attempt counts."""
+    """Number of submissions of a run with an error, or with a warning, at a path. Repeated submissions count again."""
 
     code: str
     path: str = ""

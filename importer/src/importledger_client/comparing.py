@@ -1,4 +1,7 @@
-"""Compare a manifest with the totals of the platform: differing counts and sums by name, and differing buckets."""
+"""Compare a manifest with the totals of the platform.
+
+Differences are counts, sums, groups of accounts (buckets), erased records, and parts of the source in no account.
+"""
 
 from collections.abc import Iterator, Mapping
 from hashlib import sha256

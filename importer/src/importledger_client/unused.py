@@ -112,7 +112,7 @@ class TableUse:
         return [number for number, (mark, _) in self._of_shared.items() if not mark]
 
     def cells(self) -> tuple[collections.Counter[str], collections.Counter[str]]:
-        """Return the numbers of cells of each column that are in accounts, and of those that are not."""
+        """Return the numbers of filled cells in rows of accounts, by column: those that the mapping reads, others."""
         used, unused = collections.Counter[str](), collections.Counter[str]()
         for (mark, pattern), rows in (self._patterns + collections.Counter(self._of_shared.values())).items():
             read = self._columns_of(mark)

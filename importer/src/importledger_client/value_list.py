@@ -54,7 +54,7 @@ def read_list(path: Path) -> Entries:
 
 
 def write_list(path: Path, values: Iterable[CodeValue], entries: Mapping[str, Mapping[str, str]]) -> int:
-    """Write the values with their targets so far, and return the number of values without one.
+    """Write the values of all lookup tables with their targets, and return the number of values without a target.
 
     Targets of values that no longer occur stay in the list, with 0 rows.
     """

@@ -11,6 +11,7 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 from psycopg.rows import dict_row
 
+from cli.known import NotFound, require_run
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates import customer_mail
 from eventstore.aggregates import supplier as suppliers
@@ -477,6 +478,18 @@ def test_a_run_whose_accounts_are_not_all_known_is_not_reverted(ledger: Ledger, 
     owner.execute(suppliers.stream_of(SUPPLIER), command, at=now(), by="t")
     with pytest.raises(RunsBehind):
         reverting.revert(owner, named(1), "r", by="t")
+
+
+def test_a_run_that_has_just_begun_is_not_called_unknown(ledger: Ledger, owner: Ledger) -> None:
+    """The lists of runs follow the log."""
+    stage(ledger, an_account(SUPPLIER, 1), run="tuesday")
+    with owner.connection() as connection, pytest.raises(RunsBehind):
+        require_run(connection, SUPPLIER, "tuesday")
+    follow(owner)
+    with owner.connection() as connection:
+        require_run(connection, SUPPLIER, "tuesday")
+        with pytest.raises(NotFound):
+            require_run(connection, SUPPLIER, "wednesday")
 
 
 @pytest.mark.parametrize("topic", ["import_reverted.v1", "accounts_released.v1", "mail_cancelled.v1"])

@@ -32,7 +32,7 @@ LATE_S = 15.0
 def watch(run: str, supplier: str | None, access: common.Access) -> int:
     """Show a run until all of its accounts have ended.
 
-    Exit code 1 if an account has ended in ERRORED.
+    Exit code 1 if an account has ended in ERRORED or DRY_RUN_ERRORED.
     """
     console = common.out()
     code, words = watch_runs(access.client(), run, [common.supplier_of(run, supplier)], common.err(), console)
