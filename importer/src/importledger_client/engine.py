@@ -9,7 +9,7 @@ from importledger_client.sources import Unreadable
 
 Rows = Mapping[str, list[tuple[Any, ...]]]
 """Rows of one account by table. Each begins with the number of the account and that of the row."""
-_MEMORY = "320MB"
+_MEMORY = "512MB"
 _WHOLE, _LEAST_SHARE = 200_000, 0.5
 _AT_ONCE = 20_000
 """Rows that are fetched together, unless a single account has more."""
@@ -153,8 +153,8 @@ class Engine:
             )
         for number in self._numbers.values():
             self._execute(
-                f"CREATE TABLE o{number} AS SELECT row FROM r{number} WHERE (NOT kept OR row IN (SELECT row FROM"
-                f" p{number})) AND row NOT IN (SELECT row FROM p{number} WHERE kept)"
+                f"CREATE TABLE o{number} AS (SELECT row FROM r{number} WHERE NOT kept UNION SELECT row FROM p{number}"
+                f" WHERE NOT kept) EXCEPT SELECT row FROM p{number} WHERE kept"
             )
             self._execute(f"DELETE FROM p{number} WHERE NOT kept")
 
