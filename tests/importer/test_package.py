@@ -13,8 +13,9 @@ from msgspec import inspect
 
 import importledger_client
 from importledger_client.commands.verbs import importbook
-from importledger_client.contract import paths
+from importledger_client.contract import RECORDS, paths
 from projections.platform.json_columns import FOLDED_OBJECTS, TABLE_OF_FIELD
+from projections.platform.tables import RECORD_TABLES
 from schemas.account import Account
 from schemas.base import DECIMAL_PATTERN
 
@@ -29,7 +30,7 @@ def test_the_wheel_holds_one_package_and_nothing_else(tmp_path: Path) -> None:
         names = set(archive.namelist())
         top = {name.split("/", 1)[0] for name in names}
         assert {name for name in top if not name.endswith(".dist-info")} == {"importledger_client"}
-        for name in ("account.json", "columns.yaml", "contract.json", "py.typed"):
+        for name in ("account.json", "columns.yaml", "contract.json", "records.json", "py.typed"):
             assert f"importledger_client/{name}" in names
         (entry,) = [name for name in names if name.endswith("entry_points.txt")]
         assert b"importbook = importledger_client.commands.main:main" in archive.read(entry)
@@ -81,6 +82,15 @@ def test_the_fields_are_those_of_the_service() -> None:
     root = inspect.type_info(Account)
     assert isinstance(root, inspect.StructType)
     assert [(path, field.kind, field.words) for path, field in paths()] == list(fields(root))
+
+
+def test_the_fields_of_records_are_those_of_the_service() -> None:
+    assert {*RECORDS} == {table.name for table in RECORD_TABLES.values()}
+    for wire_type, table in RECORD_TABLES.items():
+        node = inspect.type_info(wire_type)
+        assert isinstance(node, inspect.StructType)
+        of_kind = [(path, field.kind, field.words) for path, field in paths(RECORDS[table.name])]
+        assert of_kind == list(fields(node))
 
 
 def test_a_verb_that_sends_nothing_starts_without_an_http_library() -> None:

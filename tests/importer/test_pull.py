@@ -16,6 +16,7 @@ import zstandard
 from pyarrow import parquet
 
 from importledger_client.contract import comparable
+from projections.platform.tables import TABLES
 from tests.support.bulk import bulk, ndjson, wait_until_processed
 from tests.support.importbook import access_to, importbook
 from tests.support.make import an_account
@@ -155,7 +156,9 @@ def test_tables_have_a_row_for_each_object(auditor: Importer, accounts: list[dic
             of_supplier = "SELECT account_number FROM platform.service_account WHERE import_supplier = %s"
             query = f'SELECT count(*) FROM platform."{table}" WHERE account_number IN ({of_supplier})'
             assert connection.execute(query.encode(), (auditor.supplier,)).fetchone() == (len(rows),), table
-    assert {"service_account", "reading", "ledger", "delivery_note", "energy_amount"} <= {*tables}
+    assert {*tables} == {table.name for table in TABLES}
+    [amount, *_] = tables["delivery_note_amount"]
+    assert (amount["delivery_note_ordinal"], amount["ordinal"]) == (1, 1)
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "tables").iterdir()} == {0o600}
     for account, row in zip(accounts, tables["service_account"], strict=True):
         assert row["external_account_number"] == account["external_account_number"]

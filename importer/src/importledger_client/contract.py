@@ -1,6 +1,7 @@
 """Fields of an account: their kinds, which are required, and how to compare their values.
 
-`contract.json` has each field by its dotted path, without list indexes. The kinds are text, decimal, integer,
+`contract.json` has each field by its dotted path, without list indexes, and `records.json` those of records that come
+after the import. The kinds are text, decimal, integer,
 boolean, date, moment, texts, json, object and list (of objects). A kind is followed by `required`, `nullable`, and by
 how the platform stores it if not as usual: a list as a `table` of this name, an object as one `column`.
 """
@@ -66,6 +67,9 @@ def _fields(content: bytes) -> dict[str, Field]:
 
 ACCOUNT = _fields(Path(__file__).with_name("contract.json").read_bytes())
 """The fields of an account by name."""
+_RECORDS = Path(__file__).with_name("records.json").read_bytes()
+RECORDS = {kind: field.fields for kind, field in _fields(_RECORDS).items()}
+"""The fields of records by kind."""
 
 
 def paths(fields: dict[str, Field] = ACCOUNT, before: str = "") -> Iterator[tuple[str, Field]]:

@@ -14,7 +14,7 @@ import msgspec
 import zstandard
 
 from importledger_client.answers import Content
-from importledger_client.contract import ACCOUNT, Field, in_utc
+from importledger_client.contract import ACCOUNT, RECORDS, Field, in_utc
 from importledger_client.sources import Unreadable
 
 ACCOUNT_KIND, LEFT_OUT = "account", "left_out"
@@ -99,10 +99,10 @@ def private(path: Path) -> IO[bytes]:
 
 
 class Tables:
-    """Parquet files of a folder: one for each table of accounts, and one for each kind of records.
+    """Parquet files of a folder: one for each table of accounts and records.
 
     Rows have the account's number, their ordinal and that of their parent. Fields of an inner object are columns. Lists
-    and objects without a table of their own, and records, are columns of JSON. Raises Unreadable without pyarrow.
+    and objects without a table of their own are columns of JSON. Raises Unreadable without pyarrow.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -115,27 +115,30 @@ class Tables:
         self._rows: dict[str, list[dict[str, Any]]] = {}
         self._schemas = {name: pyarrow.schema(self._columns(columns)) for name, columns in _TABLES.items()}
         self._writers: dict[str, Any] = {}
+        self._external, self._ordinals = "", Counter[str]()
 
     def add(self, content: Content) -> None:
         """Add the rows of an account or of a record."""
         payload = _decode(content.payload)
-        external = payload["external_account_number"]
+        if payload[_KEY] != self._external:
+            self._external, self._ordinals = payload[_KEY], Counter()
         if content.kind == ACCOUNT_KIND:
-            ordinals: Counter[str] = Counter()
             self._add("service_account", _row(ACCOUNT, payload))
-            self._add_lists(ACCOUNT, payload, {_KEY: external}, "", ordinals)
+            self._add_lists(ACCOUNT, payload, "")
         else:
-            self._add(content.kind, {_KEY: external, "payload": _encode(payload[content.kind]).decode()})
+            self._add_item(content.kind, RECORDS[content.kind], payload[content.kind], "")
 
-    def _add_lists(
-        self, fields: Mapping[str, Field], value: Any, key: dict[str, Any], table: str, ordinals: Counter[str]
-    ) -> None:
+    def _add_lists(self, fields: Mapping[str, Field], value: Any, table: str) -> None:
         for field in fields.values():
             for item in value.get(field.name, ()) if field.table else ():
-                ordinals[field.table] += 1
-                parent = {f"{table}_ordinal": ordinals[table]} if table else {}
-                self._add(field.table, key | {"ordinal": ordinals[field.table]} | parent | _row(field.fields, item))
-                self._add_lists(field.fields, item, key, field.table, ordinals)
+                self._add_item(field.table, field.fields, item, table)
+
+    def _add_item(self, table: str, fields: Mapping[str, Field], item: Any, above: str) -> None:
+        self._ordinals[table] += 1
+        key = {_KEY: self._external, "ordinal": self._ordinals[table]}
+        parent = {f"{above}_ordinal": self._ordinals[above]} if above else {}
+        self._add(table, key | parent | _row(fields, item))
+        self._add_lists(fields, item, table)
 
     def _add(self, table: str, row: dict[str, Any]) -> None:
         rows = self._rows.setdefault(table, [])
@@ -186,7 +189,6 @@ class Tables:
 
 
 _KEY = "external_account_number"
-_RECORDS = ("delivery_note", "energy_amount", "market_participant_invoice")
 
 
 def _columns_of(fields: Mapping[str, Field], before: str = "") -> Iterator[tuple[str, Field]]:
@@ -202,15 +204,20 @@ def _tables_of(fields: Mapping[str, Field], above: str = "") -> Iterator[tuple[s
     """Yield the name of each table below these fields with its columns and their kinds."""
     for field in fields.values():
         if field.table:
-            key = {_KEY: "text", "ordinal": "integer"} | ({f"{above}_ordinal": "integer"} if above else {})
-            yield field.table, key | {name: inner.kind for name, inner in _columns_of(field.fields)}
-            yield from _tables_of(field.fields, field.table)
+            yield from _with_tables(field.table, field.fields, above)
+
+
+def _with_tables(table: str, fields: Mapping[str, Field], above: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield a table and those below it."""
+    key = {_KEY: "text", "ordinal": "integer"} | ({f"{above}_ordinal": "integer"} if above else {})
+    yield table, key | {name: field.kind for name, field in _columns_of(fields)}
+    yield from _tables_of(fields, table)
 
 
 _TABLES: dict[str, dict[str, str]] = {
     "service_account": {name: field.kind for name, field in _columns_of(ACCOUNT)},
     **dict(_tables_of(ACCOUNT)),
-    **{kind: {_KEY: "text", "payload": "json"} for kind in _RECORDS},
+    **{table: columns for kind in RECORDS for table, columns in _with_tables(kind, RECORDS[kind], "")},
 }
 """Columns by table, with their kinds."""
 
