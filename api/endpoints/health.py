@@ -49,7 +49,7 @@ _NOT_COMPARED = Sentence(
 
 
 class Health(Wire, frozen=True, kw_only=True, forbid_unknown_fields=False):
-    """Answer of /livez and /readyz: whether the process is alive, or a create would succeed. A sandbox adds a field."""
+    """Answer of /livez (the process is alive) and /readyz (a create would succeed). Some installations add a field."""
 
     status: Literal["alive", "ready"]
     """alive or ready (Status)."""

@@ -40,7 +40,6 @@ COLUMNS = (
 )
 """Columns of a row, in the leaf's order."""
 _NUMBER_BYTES = {"position": 8, "version": 4, "recorded_at": 8}  # of the columns that are numbers
-
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)  # noqa: UP017 - runs on Python 3.9
 
 
@@ -280,8 +279,6 @@ def ed25519_verify(public: bytes, message: bytes, signature: bytes) -> bool:
     return not any((left[i] * right[2] - right[i] * left[2]) % _P for i in (0, 1))
 
 
-# --- A certificate: a signed statement
-
 STATEMENT = b"importledger statement\n"
 """First line of a statement's signed text, so that the signature is not valid for anything else."""
 
@@ -496,3 +493,7 @@ def key_argument(argument: str) -> str:
 def _printable(sentence: str) -> str:
     """Return the first MAX_SENTENCE characters with control characters escaped, since the file may hold any text."""
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in sentence[:MAX_SENTENCE])
+
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -1,6 +1,7 @@
 """Ctrl-C ends a verb with one word and exit code 130, also at a prompt."""
 
 import contextlib
+import json
 import os
 import select
 import signal
@@ -15,6 +16,8 @@ import pytest
 
 from cli.main import importledger
 from cli.verbs import EXAMPLES
+from importledger_client.digest import BUCKETS
+from importledger_client.manifest import FORMAT
 from tests.support.importbook import COMMAND
 from tests.support.terminal import Terminal
 
@@ -26,7 +29,10 @@ ARGUMENTS = {"erase": ("NORDWIND", "NW-1", "--reason", "x"), "user erase": ("ann
 def prompting(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[str]:
     """Yield the verbs of a command that ask for confirmation."""
     if isinstance(command, click.Group):
-        for name, verb in command.commands.items():
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            verb = command.get_command(context, name)
+            assert verb is not None
             yield from prompting(verb, (*words, name))
     elif any(isinstance(option, click.Option) and option.prompt for option in command.params):
         yield " ".join(words)
@@ -96,7 +102,8 @@ def test_an_interrupted_importbook_says_so(
 ) -> None:
     monkeypatch.chdir(folder)
     (folder / "book.ndjson").write_text('{"external_account_number": "1", "import_supplier": "NORDWIND"}\n')
-    (folder / "m.json").write_text('{"accounts": 1, "paths": {}}')
+    manifest = {"format": FORMAT, "accounts": 1, "buckets": dict.fromkeys(BUCKETS, "0")}
+    (folder / "m.json").write_text(json.dumps(manifest))
     words = {"push": ["book.ndjson"], "reconcile": ["a-run", "--manifest", "m.json"]}.get(verb, ["a-run"])
     access = {"IMPORTLEDGER_URL": f"http://127.0.0.1:{silent.getsockname()[1]}", "IMPORTLEDGER_KEY": "none"}
     code, shown = interrupted([*COMMAND, verb, *words, "--supplier", "NORDWIND"], silent, access)
