@@ -26,7 +26,9 @@ from bench.usage import most_memory_of
 from tests.support.running import RunningService, free_port, start_service
 
 ACCOUNTS = 100_000
-SUPPLIER = "NORDWIND"
+SUPPLIER, OTHER = "NORDWIND", "SUEDWIND"
+INTAKE = 500
+"""Creates of another supplier while the run is reverted [1/s]."""
 _BUFFER_BYTES = 2**16
 
 
@@ -60,13 +62,11 @@ class Proof:
     def __init__(self, folder: Path, service: RunningService, accounts: int) -> None:
         self._folder, self._service, self._accounts = folder, service, accounts
         self._proxy = Proxy(int(service.base_url.rsplit(":", 1)[1]))
-        importer = service.importer(supplier=self._supplier())
+        for supplier in (SUPPLIER, OTHER):
+            service.cli("supplier", "create", supplier)
+        importer = service.importer(supplier=SUPPLIER)
         access = {"IMPORTLEDGER_URL": f"http://127.0.0.1:{self._proxy.port}", "IMPORTLEDGER_KEY": importer.api_key}
         self._environment = os.environ | access
-
-    def _supplier(self) -> str:
-        self._service.cli("supplier", "create", SUPPLIER)
-        return SUPPLIER
 
     def importbook(self, *words: str, code: int = 0) -> tuple[float, str]:
         """Run a verb, and return its seconds and its output. Raises AssertionError for another exit code."""
@@ -100,9 +100,23 @@ class Proof:
             Bar("naming seven accounts [s]", named, 12 * max(1.0, share), is_most=True),
             Bar("naming seven accounts, MB over the wire", (self._proxy.bytes - before) / 1e6, 5, is_most=True),
             Bar("accounts named wrongly or not at all", len(found ^ altered), 0, is_most=True),
+            Bar(f"reverted beside {INTAKE} creates a second, accounts/s", self._reverted(), 1_000),
             Bar("MB of the largest process of the service", memory, 200, is_most=True),
             Bar("MB of the largest process of the importer", client, 200, is_most=True),
         ]
+
+    def _reverted(self) -> float:
+        """Revert the run while another supplier's accounts are created, and return the accounts a second."""
+        token, port = self._service.importer(supplier=OTHER).api_key, self._service.base_url.rsplit(":", 1)[1]
+        words = ["--port", port, "--path", "/v2/data-import/accounts/", "--token", token, "--supplier", OTHER]
+        command = [sys.executable, "-m", "bench.load", *words, "--seconds", "3600", "--rate", str(INTAKE)]
+        with subprocess.Popen(command) as loading:
+            began = time.monotonic()
+            reverting = self._service.cli("revert", SUPPLIER, "--run", "go", "--yes", "--reason", "measured", "--json")
+            seconds, is_loading = time.monotonic() - began, loading.poll() is None
+            loading.kill()
+        assert is_loading, "the intake must run until the end"
+        return float(json.loads(reverting.stdout)["reverted"] / seconds)
 
     def _alter(self) -> set[str]:
         """Alter three accounts on the platform and four in the source, and return their numbers."""

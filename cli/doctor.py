@@ -68,7 +68,11 @@ def graded(backups: Path | None = None) -> list[Finding]:
 
 
 def examine(backups: Path | None = None) -> Iterator[Finding]:
-    """Run all checks, and yield their findings. A check that fails is a finding too."""
+    """Run the checks that are possible, and yield their findings.
+
+    With a wrong setting that is the only finding; without a database, only checks that need none run. A check that an
+    error of the database interrupts is a finding, too.
+    """
     try:
         settings = Settings.from_environment()
         settings.refuse_incomplete()

@@ -69,7 +69,9 @@ class RefusedAttempts:
             await self.write()
 
     async def write(self) -> None:
-        """Store the notes since the last time. Notes that cannot be stored now are kept for the next time.
+        """Store the notes since the last time. While the database is unavailable, at most MAX_WAITING of them are kept.
+
+        Any other error of the database drops them, with a warning.
 
         An attempt keeps its id, so that it is stored once even if the outcome of a write is unknown.
         """

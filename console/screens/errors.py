@@ -73,7 +73,7 @@ async def errors(visit: Visit) -> Response:
 
 @page("/errors/{code}/", roles=EVERYBODY)
 async def error_code(visit: Visit) -> Response:
-    """Show the meaning of a code, and its failures."""
+    """Show the meaning of a code, its rules, and the numbers of its failures by field and supplier."""
     entry = _CODES.get(visit.path("code"))
     if entry is None:
         raise not_found()

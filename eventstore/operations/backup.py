@@ -4,8 +4,8 @@ A backup is a folder: a manifest, and a zstd-compressed COPY file for each table
 platform records are not in a backup: they are rebuilt from the log. Any Postgres with COPY can read it.
 
 With a separate folder of keys, personal data and access data are in that folder, and the files of the other folder are
-encrypted. The key of these files is derived from the key of account numbers, which never changes: the newest folder of
-keys opens every older backup.
+encrypted. The key of these files is derived from the secret from which account numbers are made, which never changes:
+the newest folder of keys opens every older backup.
 
 With the sealing key, the manifest is a signed statement (`eventstore.proof.statement`). The manifest names the digest
 of every file, and a checkpoint of exactly the events in the backup.

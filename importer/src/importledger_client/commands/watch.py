@@ -44,7 +44,9 @@ def watch(run: str, supplier: str | None, access: common.Access) -> int:
 def watch_runs(
     client: "Client", run: str, suppliers: Sequence[str], console: Console, out: Console, expected: int = 0
 ) -> tuple[int, list[str]]:
-    """Watch a run of each supplier until `expected` accounts have ended, or all of them.
+    """Watch a run of each supplier until none of its accounts waits.
+
+    A run that was just pushed may not be listed whole: for a moment it must also have `expected` accounts.
 
     Returns the exit code and the words of the next command.
     """
