@@ -229,7 +229,7 @@ class PlatformValue(Wire, frozen=True, kw_only=True):
     row: int
     """Number of its row in the account, from 1; 0 for the account itself (Zeile)."""
     digest: str
-    """Digest of the value and its place (Prüfsumme)."""
+    """Digest of the value and its place; empty if the value is masked (Prüfsumme)."""
     value: str
     """The value, masked if it may describe a person (Wert)."""
 

@@ -141,7 +141,10 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 class PlatformValue(msgspec.Struct, frozen=True):
-    """A value on the platform: the number of its row, its digest, and its text, masked if it may describe a person."""
+    """A value on the platform: the number of its row, its digest, and its text, masked if it may describe a person.
+
+    A masked value has no digest.
+    """
 
     row: int
     digest: str

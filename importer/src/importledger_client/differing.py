@@ -34,7 +34,7 @@ _SHOWN_LETTERS = 200
 
 
 class FieldDifference(msgspec.Struct, frozen=True):
-    """Values of a path that only the source has, and those that only the platform has."""
+    """Values of a path that only the source has, and those that only the platform has. Masked: all values of both."""
 
     path: str
     stored: str
@@ -214,10 +214,10 @@ def _described(number: str, digest: int, values: Values) -> dict[str, Any]:
 
 def _field_difference(number: str, path: PathDifference, values: list[Value], *, shows: bool) -> FieldDifference:
     ours = {path_digest(number, [value]): value for value in values}
-    theirs = {value.digest: value for value in path.values}
+    theirs = {value.digest for value in path.values}
     hides = path.is_personal and not shows
     source = tuple(_shown(path.path, value, hides=hides) for digest, value in ours.items() if digest not in theirs)
-    platform = tuple(_at(value.row, value.value or "present") for digest, value in theirs.items() if digest not in ours)
+    platform = tuple(_at(value.row, value.value or "present") for value in path.values if value.digest not in ours)
     return FieldDifference(path.path, path.stored, source, platform)
 
 
