@@ -19,6 +19,7 @@ from cli.verbs import EXAMPLES
 from importledger_client.digest import BUCKETS
 from importledger_client.manifest import FORMAT
 from tests.support.importbook import COMMAND
+from tests.support.running import wait_for
 from tests.support.terminal import Terminal
 
 LEDGER = [sys.executable, "-m", "cli.main"]
@@ -109,3 +110,21 @@ def test_an_interrupted_importbook_says_so(
     code, shown = interrupted([*COMMAND, verb, *words, "--supplier", "NORDWIND"], silent, access)
     assert code == 130
     assert "Interrupted." in shown
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_ended_importbook_leaves_no_rows_behind(number: signal.Signals, folder: Path) -> None:
+    """Also if the connection of the terminal is cut."""
+    (folder / "temporary").mkdir()
+    (folder / "k.csv").write_text("NR\n" + "".join(f"{row}\n" for row in range(300_000)))
+    (folder / "m.yaml").write_text("account:\n  external_account_number: NR\n")
+    command = [*COMMAND, "map", "check", "m.yaml", "k.csv", "--supplier", "NORDWIND"]
+    environment = os.environ | {"TMPDIR": str(folder / "temporary")}
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        wait_for(lambda: any((folder / "temporary").glob("importbook-*/rows.csv")), "the rows are written")
+        process.send_signal(number)
+        shown, _ = process.communicate(timeout=60)
+    assert (process.returncode, b"Interrupted." in shown) == (130, True)
+    assert not any((folder / "temporary").iterdir())

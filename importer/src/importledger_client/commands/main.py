@@ -17,6 +17,10 @@ def main() -> None:
     fail_without_values()
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    for name in ("SIGTERM", "SIGHUP"):  # as Ctrl-C, so that temporary files are deleted; but not below nohup
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
     try:
         _end(run())
     except KeyboardInterrupt:
