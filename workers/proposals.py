@@ -24,6 +24,8 @@ from eventstore.aggregates.owner_task import (
     stream_of,
 )
 from eventstore.aggregates.supplier import stream_of as supplier_stream
+from eventstore.aggregates.user import SessionsEnded, UserDisabled, UserErased
+from eventstore.aggregates.user import stream_of as user_stream
 from eventstore.clock import now
 from eventstore.errors import IllegalTransition, OperatorError
 from eventstore.log.authority import AuthorityKey
@@ -44,6 +46,7 @@ CHANGED = "what would happen has changed since the proposal: propose it again"
 NOT_ALLOWED = "the user must have the right to do this"
 DECIDED = "the proposal was decided already"
 NOT_APPROVED = "a second person must approve the operation"
+SAME_USER = "one user could have acted as both persons: another person must approve the operation"
 
 
 Subjects = list[str]
@@ -78,6 +81,8 @@ def approve(ledger: Ledger, authority: AuthorityKey, task_id: str, user: str) ->
         raise ProposalFailed(DECIDED)
     if request.user == user:
         raise OwnProposal
+    if not _are_independent(ledger, request.user, user):
+        raise ProposalFailed(SAME_USER)
     require_unchanged(ledger, request)
     _decide(ledger, task_id, approval_of(request, task_id, user, now(), authority.mac), None)
 
@@ -112,6 +117,33 @@ def require_approval(ledger: Ledger, authority: AuthorityKey, task_id: str, requ
         raise ProposalFailed(NOT_APPROVED)
     if not all(may_request(ledger, msgspec.structs.replace(request, user=approval.user)) for approval in approvals):
         raise ProposalFailed(NOT_ALLOWED)
+    if not all(_are_independent(ledger, request.user, approval.user) for approval in approvals):
+        raise ProposalFailed(SAME_USER)
+
+
+def _are_independent(ledger: Ledger, first: str, second: str) -> bool:
+    """Return False if one user of the console could have acted as both persons."""
+    return _possible_users(ledger, first).isdisjoint(_possible_users(ledger, second))
+
+
+def _possible_users(ledger: Ledger, person: str) -> set[str]:
+    """Return the person, and users who could have signed in as this person.
+
+    These are the users who created, changed or enabled the person or issued a link, and those who could have signed in
+    as one of them. Ending access gives no access.
+    """
+    found, waiting = set[str](), [person]
+    while waiting:
+        if (user := waiting.pop()) in found:
+            continue
+        found.add(user)
+        waiting += [
+            recorded.caused_by.removeprefix("user:")
+            for recorded in ledger.history(user_stream(user))
+            if recorded.caused_by.startswith("user:")
+            and not isinstance(recorded.event, UserDisabled | SessionsEnded | UserErased)
+        ]
+    return found
 
 
 def require_unchanged(ledger: Ledger, request: OwnerTaskRequested) -> Subjects:

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from console.presentation.texts import N_
-from workers.proposals import CHANGED, DECIDED, NOT_APPROVED
+from workers.proposals import CHANGED, DECIDED, NOT_APPROVED, SAME_USER
 
 Tone = Literal["", "good", "warn", "bad", "busy"]
 
@@ -125,6 +125,7 @@ NAMES: dict[str, dict[str, str]] = {
         CHANGED: N_("What would happen has changed since the proposal. Propose it again."),
         DECIDED: N_("The proposal was decided already."),
         NOT_APPROVED: N_("A second person must approve the operation."),
+        SAME_USER: N_("One user could have acted as both persons. Another person must approve the operation."),
     },
     "grades": {"wrong": N_("wrong"), "warned": N_("to be checked"), "good": N_("in order")},
     "check_names": {

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from embedded.postgres import PostgresUrls
+from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.import_process import (
     CompleteImport,
     FailImport,
@@ -28,7 +29,7 @@ from eventstore.aggregates.owner_task import (
     stream_of,
 )
 from eventstore.aggregates.supplier import AccountsReleased, CreateSupplier, SupplierStatusChanged
-from eventstore.aggregates.user import ChangeUserRole
+from eventstore.aggregates.user import ChangeUserRole, CreateUser, DisableUser, EnableUser, IssueSignInLink
 from eventstore.aggregates.user import stream_of as user_stream
 from eventstore.clock import now
 from eventstore.errors import IllegalTransition
@@ -41,7 +42,17 @@ from tests.support.make import start
 from tests.support.owner_tasks import Tasks
 from workers.followers.owner_tasks import write_progress
 from workers.operations import packed
-from workers.proposals import CHANGED, DECIDED, NOT_ALLOWED, NOT_APPROVED, ProposalFailed, approve, reject, request_of
+from workers.proposals import (
+    CHANGED,
+    DECIDED,
+    NOT_ALLOWED,
+    NOT_APPROVED,
+    SAME_USER,
+    ProposalFailed,
+    approve,
+    reject,
+    request_of,
+)
 
 ARGUMENTS: dict[OwnerTaskKind, dict[str, str]] = {
     "revert": {"supplier": "NW", "accounts": packed(["1", "2"])},
@@ -184,6 +195,74 @@ def test_only_a_user_who_may_request_the_same_approves_or_rejects(
     assert tasks.task(task_id).error == NOT_ALLOWED, "the right of the second person counts before the task begins"
     with pytest.raises(ProposalFailed, match="there is no proposal"):
         approve(ledger, AUTHORITY, "t_nowhere", anna)
+
+
+ACCESS: dict[str, tuple[Command, ...]] = {
+    "created": (CreateUser(organisation="Nordwind Energie", role="operator", suppliers=("*",)),),
+    "role": (ChangeUserRole(role="operator", suppliers=("*", "NW")),),
+    "enabled": (DisableUser(), EnableUser()),
+    "link": (IssueSignInLink(expires_at=now()),),
+}
+"""Commands by which a user gets access as another user."""
+
+
+def take_over(ledger: Ledger, user: str, way: str, by: str) -> None:
+    with closing(owner_of(ledger)) as owner:
+        for command in ACCESS[way]:
+            owner.execute(user_stream(user), command, at=now(), by=f"user:{by}")
+
+
+@pytest.mark.promise("second-person")
+@pytest.mark.parametrize("way", ACCESS)
+def test_a_user_who_gives_another_one_access_does_not_count_as_two_persons(
+    ledger: Ledger, tasks: Tasks, anna: str, ben: str, way: str
+) -> None:
+    task_id = tasks.propose(anna, "erase", "1", **ARGUMENTS["erase"])
+    late = tasks.propose(anna, "erase", "2", **ARGUMENTS["erase"])
+    other = "u_created" if way == "created" else new_user(ledger, role="operator")
+    if way != "created":
+        approve(ledger, AUTHORITY, late, other)
+    take_over(ledger, other, way, anna)
+    with pytest.raises(ProposalFailed, match=SAME_USER):
+        approve(ledger, AUTHORITY, task_id, other)
+    backwards = tasks.propose(other, "erase", "3", **ARGUMENTS["erase"])
+    with pytest.raises(ProposalFailed, match=SAME_USER):
+        approve(ledger, AUTHORITY, backwards, anna)
+    if way != "created":
+        tasks.carry_out(late)
+        assert tasks.task(late).error == SAME_USER, "it is checked again before the task begins"
+    approve(ledger, AUTHORITY, task_id, ben)
+    tasks.carry_out(task_id)
+    assert tasks.task(task_id).status == "DONE"
+
+
+@pytest.mark.promise("second-person")
+def test_a_user_who_gives_access_through_others_does_not_count_as_two_persons(
+    ledger: Ledger, tasks: Tasks, anna: str, ben: str
+) -> None:
+    task_id = tasks.propose(anna, "erase", **ARGUMENTS["erase"])
+    between, carl = (new_user(ledger, role="operator") for _ in range(2))
+    take_over(ledger, between, "link", anna)
+    take_over(ledger, ben, "role", between)
+    take_over(ledger, between, "enabled", ben)
+    with pytest.raises(ProposalFailed, match=SAME_USER):
+        approve(ledger, AUTHORITY, task_id, ben)
+    take_over(ledger, carl, "link", new_user(ledger, role="operator"))
+    approve(ledger, AUTHORITY, task_id, carl)
+    take_over(ledger, carl, "link", between)
+    tasks.carry_out(task_id)
+    assert tasks.task(task_id).error == SAME_USER
+
+
+@pytest.mark.promise("second-person")
+def test_a_third_user_who_could_be_both_persons_does_not_count_as_two(
+    ledger: Ledger, tasks: Tasks, anna: str, ben: str
+) -> None:
+    task_id, third = tasks.propose(anna, "erase", **ARGUMENTS["erase"]), new_user(ledger, role="operator")
+    for person in (anna, ben):
+        take_over(ledger, person, "link", third)
+    with pytest.raises(ProposalFailed, match=SAME_USER):
+        approve(ledger, AUTHORITY, task_id, ben)
 
 
 @pytest.mark.promise("second-person-preview")
