@@ -6,7 +6,7 @@ A worker computes totals in a background job. A request waits for some seconds, 
 import asyncio
 import hashlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -25,6 +25,7 @@ from api.http.responses import JsonResponse, encoded, json_response, localised_r
 from api.http.status_codes import ApiError
 from api.operation import STATUS, Parameter, operation
 from api.services import Endpoint
+from eventstore.aggregates.disclosure import ShowPersonalData, stream_of
 from eventstore.clock import now
 from eventstore.proof.statement import StatementRefused, signed_statement
 from projections.platform.totals import COMMON, UNUSED_CONTENT, Totals, unequal_totals
@@ -55,6 +56,8 @@ from schemas.sentence import Sentence
 WAIT_S = 5.0
 """Longest wait of a request for the end of the job [seconds]."""
 CHECK_EVERY_S = 0.25
+_REASON = "differences"
+"""Reason in the events of disclosures: values of accounts that differ were shown."""
 _NOT_BALANCED = Sentence(
     "The source and the platform do not balance.", "Altsystem und Plattform stimmen nicht überein."
 )
@@ -184,7 +187,20 @@ class Reconciling(Endpoint):
         await call.confirm()
         differences = encoded(found)
         refuse_large_answer(differences)
+        if is_shown:
+            await self._disclose(state.record.import_supplier, found, call.by)
         return JsonResponse(differences)
+
+    async def _disclose(self, supplier: str, differences: Sequence[AccountDifference], by: str) -> None:
+        """Append the disclosures of the accounts whose personal values are shown, before they are sent."""
+        command = ShowPersonalData(user=by, what=("account",), reason=_REASON)
+        commands = {
+            stream_of(supplier, difference.external_account_number): command
+            for difference in differences
+            if any(path.is_personal and path.values for path in difference.paths)
+        }
+        if commands:
+            await in_thread(self._ledger.execute_many, commands, at=now(), by=by)
 
     async def certified(
         self, state: RunState, manifest: dict[str, Any], totals: dict[str, Any], organisation: str

@@ -154,7 +154,12 @@ def test_what_is_no_manifest_starts_no_job(importer: Importer) -> None:
     assert importer.request("GET", unknown)[0].status == 404
 
 
-@pytest.mark.promise("post-run-differences")
+def disclosures(auditor: Importer, number: str) -> list[dict[str, Any]]:
+    answer, _ = auditor.request("GET", f"/v2/data-import/accounts/{auditor.supplier}/{number}/history/")
+    return [event["data"] for event in answer.body if event["event"] == "PersonalDataShown"]
+
+
+@pytest.mark.promise("post-run-differences", "shown-differences-are-disclosures")
 def test_accounts_are_compared_by_digests(service: RunningService, importer: Importer) -> None:
     run = "compared"
     accounts = [an_account(importer.supplier, number) for number in (5, 6)]
@@ -187,5 +192,8 @@ def test_accounts_are_compared_by_digests(service: RunningService, importer: Imp
     auditor = service.importer(supplier=importer.supplier, role="auditor")
     shown, _ = auditor.request("POST", f"{path}?show=true", {"accounts": sent})
     assert all(value["digest"] for difference in shown.body[0]["paths"] for value in difference["values"])
+    shown_to = {number: disclosures(auditor, number) for number in numbers}
+    assert [event["reason"] for event in shown_to[numbers[0]]] == ["differences"]
+    assert shown_to[numbers[1]] == []
     for unread in ({"accounts": [{"digest": 1}]}, {"accounts": [sent[0]] * 11}):
         assert importer.request("POST", path, unread)[0].status == 400
