@@ -86,8 +86,8 @@ def _sample_file(folder: Path, statement: "Mapping[str, Any]", name: str) -> byt
     if not _SAMPLE_FILE.fullmatch(name):
         raise Invalid("a file of a sample must have a plain name")
     try:
-        if (folder / name).stat().st_size > MAX_MEMBER_BYTES:
-            raise Invalid(f"{name} must not be larger than {MAX_MEMBER_BYTES} bytes")
+        if (folder / name).stat().st_size > MAX_MEMBER_BYTES or not (folder / name).is_file():
+            raise Invalid(f"{name} must be a file of at most {MAX_MEMBER_BYTES} bytes")
         content = (folder / name).read_bytes()
     except OSError as error:
         raise Invalid(f"{name} cannot be read: {error.strerror}") from error

@@ -317,6 +317,11 @@ def test_an_altered_or_missing_file_is_named(sampling: Sampling, name: str, sent
     checked = sampling.audited(sample)
     assert (checked.returncode, sentence in checked.stderr) == (1, True), checked.stderr
     (sample / name).unlink()
+    os.mkfifo(sample / name)  # it never ends
+    if "/" not in name:
+        checked = sampling.audited(sample)
+        assert (checked.returncode, f"{name} must be a file of at most" in checked.stderr) == (1, True), checked.stderr
+    (sample / name).unlink()
     missing = f"{name}: it cannot be read: No such file" if "/" in name else f"{name} cannot be read: No such file"
     checked = sampling.audited(sample)
     assert (checked.returncode, missing in checked.stderr) == (1, True), checked.stderr

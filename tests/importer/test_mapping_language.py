@@ -186,6 +186,7 @@ def test_the_examples_of_the_reference_compute_what_they_promise(tmp_path: Path)
         ("NAME, VKONT", "must be one expression"),
         ("NAME AS x", "must be one expression"),
         ("NAME; SELECT 2", "must be"),
+        ("1 UNION SELECT 2", "must be one expression"),
         ("NAME +", "must be an expression"),
         ("number('1')", "number must have a column"),
         ("number(NAME, VKONT)", "number must have a column"),

@@ -84,7 +84,7 @@ def _tree(text: str) -> Any:
     found, empty = _serialized(text), _serialized("1")
     if found.get("error"):
         raise ValueError(f"{text!r} must be an expression: {found.get('error_message')}")
-    trees = [whole["statements"][0]["node"].pop("select_list") for whole in (found, empty)]
+    trees = [whole["statements"][0]["node"].pop("select_list", []) for whole in (found, empty)]
     if found != empty or len(trees[0]) != 1 or trees[0][0]["alias"]:
         raise ValueError(f"{text!r} must be one expression, without SELECT, FROM and AS.")
     return trees[0][0]
