@@ -18,13 +18,14 @@ from api.access.auth import AUDITORS, READERS, WRITERS
 from api.admission import Call
 from api.endpoints.runs import RUN_PATH, known_run, run_not_valid
 from api.http.body_checks import run_on_body
-from api.http.database import in_thread, read
+from api.http.concurrency_limit import ConcurrencyLimit
+from api.http.database import in_slot, in_thread, read
 from api.http.errors import not_found
-from api.http.limits import MAX_MANIFEST_BYTES, MAX_MANIFEST_PLACES
+from api.http.limits import MAX_COMPARING_AT_ONCE, MAX_COMPARING_OF_ONE, MAX_MANIFEST_BYTES, MAX_MANIFEST_PLACES
 from api.http.responses import JsonResponse, encoded, json_response, localised_response, refuse_large_answer
 from api.http.status_codes import ApiError
 from api.operation import STATUS, Parameter, operation
-from api.services import Endpoint
+from api.services import Endpoint, Services
 from eventstore.aggregates.disclosure import ShowPersonalData, stream_of
 from eventstore.clock import now
 from eventstore.proof.statement import StatementRefused, signed_statement
@@ -100,6 +101,10 @@ _TOO_MANY_IN_BUCKETS = Problem(
         f"Die Gruppen dürfen höchstens {MOST_IN_BUCKETS} Konten des Laufs haben.",
     ),
 )
+_FULL = Sentence(
+    "Too many requests compare accounts at the moment. Repeat the request later.",
+    "Im Augenblick vergleichen zu viele Anfragen Konten. Bitte die Anfrage später wiederholen.",
+)
 _SOURCE_CONTENT = Shape(SourceContent)
 _NO_JSON = Sentence("The manifest must be JSON.", "Das Manifest muss JSON sein.")
 _TOO_LARGE = Sentence(
@@ -118,6 +123,10 @@ _OTHER_SUPPLIER = Sentence("The source must be of this supplier.", "Das Altsyste
 
 class Reconciling(Endpoint):
     """The handlers of …/totals/, …/certificate/ and …/differences/."""
+
+    def __init__(self, services: Services) -> None:
+        super().__init__(services)
+        self._comparing = ConcurrencyLimit(MAX_COMPARING_AT_ONCE, MAX_COMPARING_OF_ONE, _FULL)
 
     @operation("GET", f"{RUN_PATH}totals/", STATUS, roles=READERS, answers={200: RunTotals, 202: JobProgress})
     async def read_run_totals(self, request: Request, call: Call) -> Response:
@@ -180,8 +189,9 @@ class Reconciling(Endpoint):
         if is_shown and call.key.role not in AUDITORS:
             raise ApiError(403, _NOT_SHOWN)
         source = await run_on_body(call.body, _source_content, call.body)
+        slot = self._comparing.slot(call.organisation)
         try:
-            found = await in_thread(run_differences, self._ledger, *state.key, source, is_masked=not is_shown)
+            found = await in_slot(slot, run_differences, self._ledger, *state.key, source, is_masked=not is_shown)
         except TooManyInBuckets:
             raise run_not_valid(_TOO_MANY_IN_BUCKETS) from None
         await call.confirm()

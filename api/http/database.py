@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from typing import Any, Self, TypeVar
 
 import psycopg
@@ -98,6 +99,19 @@ async def retry_on_switchover(work: Callable[..., Awaitable[T]], *arguments: Any
 async def in_thread(work: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
     """Run a blocking call in a thread and return its result. Raises StoreUnavailable if it takes too long."""
     return await with_timeout(asyncio.to_thread(work, *arguments, **keywords))
+
+
+async def in_slot(slot: AbstractContextManager[None], work: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
+    """Like `in_thread`, in a slot of a limit that is held until the thread has ended, also when nobody waits for it."""
+
+    async def in_whole() -> T:
+        with slot:
+            return await asyncio.to_thread(work, *arguments, **keywords)
+
+    thread = asyncio.ensure_future(in_whole())
+    _abandoned.add(thread)
+    thread.add_done_callback(_discard)
+    return await with_timeout(asyncio.shield(thread))
 
 
 async def read(

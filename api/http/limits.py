@@ -72,6 +72,8 @@ MAX_FOLLOWING_AT_ONCE, MAX_FOLLOWING_OF_ONE = 200, 50
 """Event streams of a process, and of one organisation. Each reads the database once a second."""
 MAX_LISTS_AT_ONCE, MAX_LISTS_OF_ONE = 200, 50
 """Lists that a process sends at a time, and to one organisation. Each holds two pages."""
+MAX_COMPARING_AT_ONCE, MAX_COMPARING_OF_ONE = 2, 1
+"""Requests of a process, and of one organisation, that compare accounts with a run. Each holds a connection."""
 MAX_LIST_S = 3_600.0
 """Longest time for sending one list [seconds]. It is then cut off, so that slow readers do not use up the limit."""
 MAX_MANIFEST_BYTES, MAX_MANIFEST_PLACES = 2 * 1000 * 1000, 20_000
@@ -154,6 +156,8 @@ manifest that is compared with a run | 2 MB, {MAX_MANIFEST_PLACES:,} ledgers and
 CPU, memory
 accounts that a request compares with a run | 2,000; {MOST_DETAILED} with paths; {MOST_IN_BUCKETS:,} in its buckets | \
 400 `validation_error` | database, CPU
+requests of a process that compare accounts with a run | \
+{MAX_COMPARING_AT_ONCE}, of an organisation {MAX_COMPARING_OF_ONE} | {_BUSY} | database, capacity for others
 problems that an answer lists | {MAX_PROBLEMS:,} | 400, `errors_truncated` | CPU, size of the answer
 problems that a receipt lists | {MAX_PROBLEMS:,}; {FEW_PROBLEMS} once its batch has {MAX_BATCH_PROBLEMS:,} | \
 `errors_truncated` as its last error | memory, CPU time for other requests

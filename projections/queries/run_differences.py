@@ -4,7 +4,8 @@ A source sends digests of its accounts, and later of the paths of those that dif
 Different digests may have another spelling as their reason, for instance 0.5 and 0.50: paths decide.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from psycopg import Connection
@@ -31,6 +32,8 @@ MOST_CHECKED = 200
 """Accounts whose rows are compared with the log for one page. Each of them needs its payload and fifteen queries."""
 MOST_IN_BUCKETS = 20_000
 """Accounts of the run in the buckets of a request."""
+STATEMENT_TIMEOUT = "2s"
+"""Time for a statement: a little longer than a request waits for its answer."""
 _MOST_LETTERS = 200
 """Most characters of a value in an answer. Longer values are cut."""
 _COLUMNS = {column.path: column for column in PATH_COLUMNS}
@@ -58,7 +61,7 @@ def run_differences(
 ) -> list[AccountDifference]:
     """Return the accounts that differ, sorted by number: of those that `source` names, and of those in its buckets."""
     sent = {account.external_account_number: account for account in source.accounts}
-    with ledger.connection() as connection:
+    with _timed_connection(ledger) as connection:
         parameters: dict[str, Any] = {"supplier": supplier, "run": run}
         imports = rows_of(connection, _SELECT_NAMED, **parameters, externals=list(sent))
         if source.buckets:
@@ -92,12 +95,20 @@ def run_differences(
     return differences
 
 
+@contextmanager
+def _timed_connection(ledger: Ledger) -> Iterator[Connection[Any]]:
+    """Yield a connection whose statements end soon after the request has given up. Raises StoreUnavailable."""
+    with ledger.connection() as connection, connection.transaction():
+        connection.execute(f"SET LOCAL statement_timeout = '{STATEMENT_TIMEOUT}'")
+        yield connection
+
+
 def _with_paths(
     ledger: Ledger, supplier: str, difference: AccountDifference, ours: SourceAccount, number: str, *, is_masked: bool
 ) -> AccountDifference:
     """Return the difference with its paths and with the side that agrees with the log."""
     external = difference.external_account_number
-    with ledger.connection() as connection:
+    with _timed_connection(ledger) as connection:
         values = account_values(connection, number)
     digests = {path: path_digest(external, of_path) for path, of_path in values.items()}
     source = {sent.path: sent.digest for sent in ours.paths}

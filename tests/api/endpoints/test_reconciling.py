@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
 import pytest
 
-from projections.platform.totals import bucket_of
+from projections.platform.totals import BUCKETS, bucket_of
 from tests.support.bulk import bulk, ndjson, wait_until_processed
 from tests.support.importing import Answer
 from tests.support.make import an_account
@@ -197,3 +198,19 @@ def test_accounts_are_compared_by_digests(service: RunningService, importer: Imp
     assert shown_to[numbers[1]] == []
     for unread in ({"accounts": [{"digest": 1}]}, {"accounts": [sent[0]] * 11}):
         assert importer.request("POST", path, unread)[0].status == 400
+
+
+@pytest.mark.promise("one-organisation-cannot-take")
+def test_an_organisation_compares_accounts_in_one_request_at_a_time(
+    service: RunningService, importer: Importer
+) -> None:
+    def compare(_: int = 0) -> Answer:
+        return ask(importer, "POST", "differences/", {"accounts": [], "buckets": list(BUCKETS)})[0]
+
+    with psycopg.connect(admin_url(service)) as connection, ThreadPoolExecutor(2) as threads:
+        connection.execute("LOCK TABLE platform.reading")
+        answers = list(threads.map(compare, range(2)))
+    assert [answer.status for answer in answers] == [503, 503]
+    full = [answer for answer in answers if "compare accounts" in answer.body["detail"]]
+    assert len(full) == 1
+    wait_for(lambda: compare().status == 200, "the slot is free again")

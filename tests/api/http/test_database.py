@@ -1,15 +1,19 @@
 """Reads are asked at once of a connection that answered a moment ago, and survive its loss."""
 
 import asyncio
+import threading
 from typing import Any
 
 import psycopg
 import pytest
 from psycopg import AsyncConnection
 
-from api.http.database import read, reading_pool
+from api.http.concurrency_limit import ConcurrencyLimit
+from api.http.database import in_slot, read, reading_pool
+from api.http.status_codes import ApiError
 from embedded.postgres import PostgresUrls
 from eventstore.errors import StoreUnavailable
+from schemas.sentence import Sentence
 
 
 async def _backend(connection: AsyncConnection[Any]) -> int:
@@ -50,3 +54,20 @@ def test_a_database_that_is_away_is_away(database: PostgresUrls) -> None:
 
     with pytest.raises((psycopg.OperationalError, StoreUnavailable)):
         asyncio.run(backends())
+
+
+@pytest.mark.promise("one-organisation-cannot-take")
+def test_a_slot_is_held_until_its_thread_has_ended() -> None:
+    limit, is_over = ConcurrencyLimit(2, 1, Sentence("Full.", "Voll.")), threading.Event()
+
+    async def work() -> None:
+        with pytest.raises(StoreUnavailable):
+            await in_slot(limit.slot("A"), is_over.wait)
+        with pytest.raises(ApiError):
+            await in_slot(limit.slot("A"), is_over.wait)
+        is_over.set()
+        while len(asyncio.all_tasks()) > 1:
+            await asyncio.sleep(0.01)
+        assert await in_slot(limit.slot("A"), is_over.wait)
+
+    asyncio.run(work())

@@ -15,6 +15,7 @@ from psycopg.sql import SQL, Identifier, Literal
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import FailImport
 from eventstore.clock import now
+from eventstore.errors import StoreUnavailable
 from eventstore.log.ledger import Ledger
 from eventstore.log.rows import rows_of
 from importledger_client.answers import AccountDifference
@@ -311,3 +312,12 @@ def test_buckets_of_too_many_accounts_are_refused(
     monkeypatch.setattr(queries, "MOST_IN_BUCKETS", ACCOUNTS - 1)
     with pytest.raises(TooManyInBuckets):
         run_differences(ledger, SUPPLIER, "r", content, is_masked=True)
+
+
+def test_a_statement_ends_soon_after_the_request_has_given_up(
+    ledger: Ledger, book: list[Row], admin: Connection[Any]
+) -> None:
+    with admin.transaction():
+        admin.execute("LOCK TABLE platform.reading")
+        with pytest.raises(StoreUnavailable, match="statement timeout"):
+            run_differences(ledger, SUPPLIER, "r", SourceContent(buckets=BUCKETS), is_masked=True)
