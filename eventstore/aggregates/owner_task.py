@@ -220,9 +220,13 @@ def _approval(command: ApproveOwnerTask, task: OwnerTaskState) -> OwnerTaskAppro
 
 
 def evolve(task: OwnerTaskState, event: OwnerTaskEvent) -> OwnerTaskState:
-    """Return the state after the event."""
+    """Return the state after the event. Copied approvals and starts do not begin a task again."""
     match event:
         case OwnerTaskRequested() if task.status != "unknown":
+            return task
+        case OwnerTaskApproved() if task.status != "proposed":
+            return task
+        case OwnerTaskStarted() if task.status not in ("requested", "running"):
             return task
         case OwnerTaskRequested() if event.preview_sha256:
             return OwnerTaskState(status="proposed", proposer=event.user, proposed_at=event.requested_at)

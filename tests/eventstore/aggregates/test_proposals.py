@@ -16,6 +16,8 @@ from eventstore.aggregates.owner_task import (
     FailOwnerTask,
     FinishOwnerTask,
     OwnerTaskApproved,
+    OwnerTaskFailed,
+    OwnerTaskFinished,
     OwnerTaskRejected,
     OwnerTaskRequested,
     OwnerTaskStarted,
@@ -36,6 +38,7 @@ PROPOSED = event_of(OwnerTaskRequested, PROPOSE)
 IN_TIME, TOO_LATE = NOON + timedelta(hours=72, microseconds=-1), NOON + timedelta(hours=72)
 APPROVE = ApproveOwnerTask(user="v", approved_at=IN_TIME, mac="n")
 APPROVED, REJECTED = event_of(OwnerTaskApproved, APPROVE), OwnerTaskRejected(user="v", reason="r")
+STARTED = OwnerTaskStarted(attempt=1)
 REJECT = RejectOwnerTask(user="v", reason="r")
 
 
@@ -53,6 +56,13 @@ REJECT = RejectOwnerTask(user="v", reason="r")
         ([PROPOSED], PROPOSE, None),
         ([PROPOSED, REJECTED], StartOwnerTask(), IllegalTransition),
         ([PROPOSED, APPROVED], StartOwnerTask(), OwnerTaskStarted(attempt=1)),
+        ([PROPOSED, REJECTED, APPROVED], StartOwnerTask(), IllegalTransition),
+        ([PROPOSED, STARTED], StartOwnerTask(), IllegalTransition),
+        *[
+            ([PROPOSED, APPROVED, STARTED, end, copied], StartOwnerTask(), IllegalTransition)
+            for end in (OwnerTaskFinished(), OwnerTaskFailed(error="no"))
+            for copied in (APPROVED, STARTED)
+        ],
         *[([PROPOSED, h], command, IllegalTransition) for h in (APPROVED, REJECTED) for command in (APPROVE, REJECT)],
         *[([replace(PROPOSED, preview_sha256="")], command, IllegalTransition) for command in (APPROVE, REJECT)],
         *[([], command, IllegalTransition) for command in (APPROVE, REJECT)],
