@@ -283,7 +283,7 @@ def operate(ledger: Ledger, kind: str, values: Mapping[str, str], reason: str = 
 def carry_out(ledger: Ledger, request: OwnerTaskRequested, by: str, subjects: Sequence[str] | None = None) -> bool:
     """Carry out a requested operation on persons, keys, users or imports. Return False if nothing changed.
 
-    `subjects` are the imports of an approved retry or cancellation.
+    `subjects` are the imports of an approved retry or cancellation. An approved release without any does nothing.
     """
     kind, values = request.kind, request.arguments
     match kind:
@@ -292,7 +292,7 @@ def carry_out(ledger: Ledger, request: OwnerTaskRequested, by: str, subjects: Se
         case "erase":
             return erase_person(ledger, values["supplier"], values["external"], request.reason, by=by)
         case "release":
-            return release(ledger, values["supplier"], values.get("run", ""), request.reason, by=by)
+            return subjects != [] and release(ledger, values["supplier"], values.get("run", ""), request.reason, by=by)
         case "complete":
             return change_supplier_status(ledger, values["supplier"], "complete", request.reason, by=by)
         case "retry" | "cancel":

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from eventstore.aggregates.import_process import SubjectErased
 from eventstore.aggregates.import_process import stream_of as import_stream
 from eventstore.aggregates.owner_task import (
     ApproveOwnerTask,
@@ -23,6 +24,8 @@ from eventstore.aggregates.owner_task import (
     is_authentic,
     stream_of,
 )
+from eventstore.aggregates.participant import ContactsErased
+from eventstore.aggregates.supplier import AccountsReleased
 from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.aggregates.user import SessionsEnded, UserDisabled, UserErased
 from eventstore.aggregates.user import stream_of as user_stream
@@ -112,8 +115,12 @@ def _decide(
 def require_approval(ledger: Ledger, authority: AuthorityKey, task_id: str, request: OwnerTaskRequested) -> None:
     """Raise ProposalFailed unless another person who may request the same has approved the request in time."""
     events = [recorded.event for recorded in ledger.history(stream_of(task_id))]
-    approvals = [event for event in events if isinstance(event, OwnerTaskApproved)]
-    if not is_approved(request, approvals, task_id, authority.is_mac):
+    approvals = [
+        event
+        for event in events
+        if isinstance(event, OwnerTaskApproved) and is_approved(request, [event], task_id, authority.is_mac)
+    ]
+    if not approvals:
         raise ProposalFailed(NOT_APPROVED)
     if not all(may_request(ledger, msgspec.structs.replace(request, user=approval.user)) for approval in approvals):
         raise ProposalFailed(NOT_ALLOWED)
@@ -152,6 +159,44 @@ def require_unchanged(ledger: Ledger, request: OwnerTaskRequested) -> Subjects:
     if digest_of(request.kind, request.arguments, subjects) != request.preview_sha256:
         raise ProposalFailed(CHANGED)
     return subjects
+
+
+def require_nothing_more(ledger: Ledger, task_id: str, request: OwnerTaskRequested, saved: Subjects) -> Subjects:
+    """Return the subjects of a further attempt: the saved ones, or none for a release that is done.
+
+    Reverts, retries and cancellations change only the saved ones. Raises ProposalFailed if another operation is not
+    done, and would change more.
+    """
+    kind, values = request.kind, request.arguments
+    if kind in ("revert", "retry", "cancel"):
+        return saved
+    if kind == "release" and _is_released(ledger, task_id, request):
+        return []
+    _, subjects = _PREVIEWS[kind](ledger, kind, values)
+    match kind:
+        case "complete":
+            is_done = subjects[0] == "complete"
+        case "projection_switch":
+            is_done = subjects[0] == values["version"]
+        case "erase":
+            history = ledger.history(values.get("participant") or import_stream(values["supplier"], values["external"]))
+            is_done = any(isinstance(recorded.event, SubjectErased | ContactsErased) for recorded in history)
+        case _:
+            is_done = False
+    if not is_done and not set(subjects) <= set(saved):
+        raise ProposalFailed(CHANGED)
+    return saved
+
+
+def _is_released(ledger: Ledger, task_id: str, request: OwnerTaskRequested) -> bool:
+    """Return whether an earlier attempt has released the accounts."""
+    proposed = ledger.history(stream_of(task_id))[0].position
+    return any(
+        isinstance(recorded.event, AccountsReleased)
+        and recorded.position > proposed
+        and (recorded.event.reason, recorded.caused_by) == (request.reason, actor_of(request.user))
+        for recorded in ledger.history(supplier_stream(request.arguments["supplier"]))
+    )
 
 
 def _authentic(ledger: Ledger, authority: AuthorityKey, task_id: str, user: str) -> OwnerTaskRequested:

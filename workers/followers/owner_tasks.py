@@ -55,7 +55,14 @@ from redaction.text import message_of
 from telemetry.supervision import supervision
 from workers.followers.leader import Follower, ends_work
 from workers.operations import UserNotPossible, carry_out, forget_uncreated, may_request, selection_of
-from workers.proposals import NOT_ALLOWED, Subjects, digest_of, require_approval, require_unchanged
+from workers.proposals import (
+    NOT_ALLOWED,
+    Subjects,
+    digest_of,
+    require_approval,
+    require_nothing_more,
+    require_unchanged,
+)
 from workers.row_differences import ROWS, differing_rows
 
 PROGRESS_EVERY_S = 0.5
@@ -159,9 +166,9 @@ class OwnerTasks(Follower):
         with self._ledger.connection() as connection:
             rows = rows_of(connection, _SELECT_SUBJECTS, task_id)
         saved: Subjects = msgspec.json.decode(rows[0][0]).get("subjects", []) if rows and rows[0][0] else []
-        if rows and digest_of(request.kind, request.arguments, saved) == request.preview_sha256:
-            return saved
         with self._owner_ledger() as ledger:
+            if rows and digest_of(request.kind, request.arguments, saved) == request.preview_sha256:
+                return require_nothing_more(ledger, task_id, request, saved)
             subjects = require_unchanged(ledger, request)
         with self._ledger.connection() as connection:
             write_progress(connection, task_id, 0, 0, msgspec.json.encode({"subjects": subjects}).decode())

@@ -22,7 +22,9 @@ from eventstore.aggregates.owner_task import (
     PROPOSAL_LASTS,
     SECOND_PERSON,
     ApproveOwnerTask,
+    OwnerTaskApproved,
     OwnerTaskKind,
+    OwnerTaskRequested,
     OwnProposal,
     StartOwnerTask,
     approval_of,
@@ -34,7 +36,10 @@ from eventstore.aggregates.user import stream_of as user_stream
 from eventstore.clock import now
 from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
+from projections import PROJECTIONS
 from projections.retention import reverting
+from projections.versions.build import administrator
+from projections.versions.versions import switch_if_needed
 from projections.views.owner_task import open_tasks
 from tests.support.console import AUTHORITY, new_user, stage_account
 from tests.support.databases import owner_of
@@ -176,6 +181,26 @@ def test_an_approval_that_only_the_database_knows_does_not_count(
         assert tasks.task(task_id).error == NOT_APPROVED, number
 
 
+@pytest.mark.promise("second-person", "authority-outside-database")
+def test_an_approval_that_only_the_database_knows_neither_blocks_nor_repeats_an_action(
+    ledger: Ledger, tasks: Tasks, anna: str, ben: str
+) -> None:
+    def forge(event: OwnerTaskApproved) -> None:
+        ledger.append_undecided(
+            stream_of(task_id), event, at=now(), by=f"user:{ben}", write_rows=lambda connection, events: None
+        )
+
+    task_id = tasks.propose(anna, "erase", **ARGUMENTS["erase"])
+    approve(ledger, AUTHORITY, task_id, ben)
+    [approval] = [r.event for r in ledger.history(stream_of(task_id)) if isinstance(r.event, OwnerTaskApproved)]
+    forge(OwnerTaskApproved(user="nobody", approved_at=now(), mac=""))
+    tasks.carry_out(task_id)
+    assert (tasks.task(task_id).status, tasks.task(task_id).error) == ("DONE", "")
+    forge(approval)
+    with pytest.raises(IllegalTransition):
+        tasks.carry_out(task_id)
+
+
 @pytest.mark.promise("second-person")
 def test_only_a_user_who_may_request_the_same_approves_or_rejects(
     ledger: Ledger, tasks: Tasks, anna: str, ben: str
@@ -276,6 +301,54 @@ def test_what_has_changed_since_the_proposal_is_not_done(ledger: Ledger, tasks: 
     tasks.carry_out(before)
     assert (tasks.task(before).status, tasks.task(before).error) == ("FAILED", CHANGED)
     assert not any(isinstance(recorded.event, AccountsReleased) for recorded in ledger.history("supplier/NW"))
+
+
+def interrupted(ledger: Ledger, tasks: Tasks, anna: str, ben: str, kind: OwnerTaskKind) -> OwnerTaskRequested:
+    """An approved action whose first attempt has saved its subjects, and then lost the database."""
+    if kind == "projection_switch":
+        for number in ("2", "3"):
+            tasks.done(anna, "projection_rebuild", number, name="import_supplier")
+    task_id = tasks.propose(anna, kind, **ARGUMENTS[kind])
+    approve(ledger, AUTHORITY, task_id, ben)
+    request = request_of(ledger, task_id)
+    assert request is not None
+    ledger.execute(stream_of(task_id), StartOwnerTask(), at=now(), by="relay")
+    tasks._subjects(task_id, request)
+    return request
+
+
+@pytest.mark.promise("second-person-preview")
+@pytest.mark.parametrize("kind", ["release", "complete", "projection_switch"])
+def test_a_further_attempt_does_not_do_more_than_was_approved(
+    ledger: Ledger, tasks: Tasks, anna: str, ben: str, database: PostgresUrls, kind: OwnerTaskKind
+) -> None:
+    interrupted(ledger, tasks, anna, ben, kind)
+    if kind == "projection_switch":
+        with administrator(database.admin) as connection:
+            switch_if_needed(connection, next(p for p in PROJECTIONS if p.name == "import_supplier"), 3)
+    complete(ledger, "4")
+    tasks.carry_out(f"t_{kind}")
+    assert (tasks.task(f"t_{kind}").status, tasks.task(f"t_{kind}").error) == ("FAILED", CHANGED)
+    assert not any(
+        isinstance(recorded.event, AccountsReleased | SupplierStatusChanged)
+        for recorded in ledger.history("supplier/NW")
+    )
+
+
+@pytest.mark.promise("second-person-preview")
+@pytest.mark.parametrize("kind", ["release", "complete", "projection_switch", "erase"])
+def test_a_further_attempt_of_an_action_that_is_done_succeeds_and_does_nothing(
+    ledger: Ledger, tasks: Tasks, anna: str, ben: str, kind: OwnerTaskKind
+) -> None:
+    request = interrupted(ledger, tasks, anna, ben, kind)
+    tasks._execute(f"t_{kind}", request, tasks._subjects(f"t_{kind}", request))
+    complete(ledger, "4")
+    streams = ("supplier/NW", "import/NW/1", "import/NW/4")
+    before = ledger.history(*streams)
+    tasks.carry_out(f"t_{kind}")
+    task = tasks.task(f"t_{kind}")
+    assert (task.status, task.error, msgspec.json.decode(task.outcome)["is_changed"]) == ("DONE", "", False)
+    assert ledger.history(*streams) == before
 
 
 @pytest.mark.promise("second-person-preview", "revert-continues-after-kill")
