@@ -262,6 +262,17 @@ def test_a_user_who_gives_another_one_access_does_not_count_as_two_persons(
 
 
 @pytest.mark.promise("second-person")
+def test_a_link_that_the_relay_wrote_for_a_user_gives_this_user_access(
+    ledger: Ledger, tasks: Tasks, anna: str, ben: str
+) -> None:
+    task_id = tasks.propose(anna, "erase", **ARGUMENTS["erase"])
+    link = tasks.done(anna, "user_link", user_id=ben, token_sha256="ab" * 32)
+    assert (link.status, link.error) == ("DONE", "")
+    with pytest.raises(ProposalFailed, match=SAME_USER):
+        approve(ledger, AUTHORITY, task_id, ben)
+
+
+@pytest.mark.promise("second-person")
 def test_a_user_who_gives_access_through_others_does_not_count_as_two_persons(
     ledger: Ledger, tasks: Tasks, anna: str, ben: str
 ) -> None:
@@ -303,12 +314,14 @@ def test_what_has_changed_since_the_proposal_is_not_done(ledger: Ledger, tasks: 
     assert not any(isinstance(recorded.event, AccountsReleased) for recorded in ledger.history("supplier/NW"))
 
 
-def interrupted(ledger: Ledger, tasks: Tasks, anna: str, ben: str, kind: OwnerTaskKind) -> OwnerTaskRequested:
+def interrupted(
+    ledger: Ledger, tasks: Tasks, anna: str, ben: str, kind: OwnerTaskKind, **arguments: str
+) -> OwnerTaskRequested:
     """An approved action whose first attempt has saved its subjects, and then lost the database."""
     if kind == "projection_switch":
         for number in ("2", "3"):
             tasks.done(anna, "projection_rebuild", number, name="import_supplier")
-    task_id = tasks.propose(anna, kind, **ARGUMENTS[kind])
+    task_id = tasks.propose(anna, kind, **(arguments or ARGUMENTS[kind]))
     approve(ledger, AUTHORITY, task_id, ben)
     request = request_of(ledger, task_id)
     assert request is not None
@@ -333,6 +346,17 @@ def test_a_further_attempt_does_not_do_more_than_was_approved(
         isinstance(recorded.event, AccountsReleased | SupplierStatusChanged)
         for recorded in ledger.history("supplier/NW")
     )
+
+
+@pytest.mark.promise("second-person-preview")
+def test_a_further_attempt_does_not_erase_what_was_sent_since(
+    ledger: Ledger, tasks: Tasks, anna: str, ben: str
+) -> None:
+    interrupted(ledger, tasks, anna, ben, "erase", supplier="NW", external="2")
+    stage_account(ledger, "NW", "2", name="another person")
+    tasks.carry_out("t_erase")
+    assert (tasks.task("t_erase").status, tasks.task("t_erase").error) == ("FAILED", CHANGED)
+    assert not any(isinstance(recorded.event, SubjectErased) for recorded in ledger.history("import/NW/2"))
 
 
 @pytest.mark.promise("second-person-preview")
