@@ -76,7 +76,7 @@ NAMES: dict[str, dict[str, str]] = {
         "customer_mail": N_("E-mails that wait, were sent or failed"),
         "console_user": N_("Users of the console, with their roles and suppliers"),
         "owner_task": N_("Operations that need the database's owner, and their progress"),
-        "disclosure": N_("Who was shown the personal data of which account"),
+        "disclosure": N_("Accounts whose personal data was shown, with the user and the time"),
         "platform": N_("Accounts, customers, meters, readings and all other records of the platform"),
         "market": N_("Market participants and price sheets"),
         "import_progress": N_("Numbers of imports of each supplier by status"),

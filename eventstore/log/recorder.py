@@ -78,7 +78,7 @@ class InlineView(Protocol):
 
 
 class Append(msgspec.Struct, frozen=True):
-    """What one caller appends: events (all or none), payloads by stream, and answers by the index of their event."""
+    """Append of one caller: events (all or none), payloads by stream, and answers by the index of their event."""
 
     events: Sequence[Recorded]
     payloads: Mapping[str, Payload] = {}

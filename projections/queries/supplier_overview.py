@@ -126,7 +126,7 @@ async def supplier_standings(
 ) -> list[SupplierStanding]:
     """Read all suppliers, or those in `reach`, at most `limit`, after a sort key.
 
-    Those with most imports that need attention come first, then ongoing ones.
+    Suppliers with most imports that need attention come first, then ongoing suppliers.
     """
     attention, rank, code = after or (None, 0, "")
     parameters = {"attention": attention, "rank": rank, "code": code, "order": ORDER}
