@@ -41,8 +41,6 @@ READ_LIMIT = 3 * STREAMS_PER_MESSAGE
 """Events per query of the log."""
 YIELDING_S = 2.0
 """Interval between two messages while intake has priority [seconds]."""
-LEAST_SHARE = 100
-"""Streams in a message while fewer than full messages for all workers wait: the last ones are divided among them."""
 COUNT_EVERY_S = 2.0
 """Interval between two counts of the workers [seconds]."""
 GATHER_S = 0.2
@@ -149,8 +147,7 @@ class Relay(Follower):
         left = MESSAGES_PER_WORKER * max(1, self._workers) * queue.streams_per_message
         left -= sum(known) + (waiting - len(known)) * queue.streams_per_message
         while left > 0 and (limit is None or sent < limit):
-            share = max(LEAST_SHARE, len(lanes) // max(1, self._workers))
-            messages = lanes.take(min(queue.streams_per_message, share))
+            messages = lanes.take(queue.streams_per_message)
             if not messages:
                 break
             for streams in messages:

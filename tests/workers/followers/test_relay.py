@@ -213,18 +213,3 @@ def test_large_imports_are_spread_over_messages(ledger: Ledger, connection: psyc
     relay._read_log(connection, 0)
     relay._enqueue(IMPORTS, 0)
     assert queued(broker) == [streams[:1], streams[1:]]
-
-
-@pytest.mark.parametrize("workers", [1, 2, 3])
-def test_the_last_streams_are_divided_among_the_workers(ledger: Ledger, workers: int) -> None:
-    broker = in_process_broker()
-    relay = Relay(ledger, BrokerDispatcher(broker))
-    relay._workers = workers
-    waiting = [f"import/{SUPPLIER}/{number}" for number in range(STREAMS_PER_MESSAGE)]
-    for stream in waiting:
-        relay.lanes[IMPORTS].add(SUPPLIER, stream, Waiting(1, 1))
-    assert relay._enqueue(IMPORTS, 0) == len(waiting)
-    messages = queued(broker)
-    assert [stream for streams in messages for stream in streams] == waiting
-    assert len(messages) >= workers
-    assert max(map(len, messages)) <= len(waiting) / workers
