@@ -106,10 +106,7 @@ def test_suppliers_are_listed_with_their_status(service: RunningService) -> None
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("supplier", "create", "a/b"), "letters, digits"),
         (("supplier", "status", "NEVER", "paused"), "no import supplier NEVER"),
-        (("supplier", "status", "NEVER", "asleep"), "asleep"),
-        (("key", "create", "Org"), "--supplier"),
         (("key", "create", "a/b", "--supplier", "A"), "no slash"),
         (("key", "create", "Org", "--supplier", "a b"), "must be a supplier code"),
         (("key", "revoke", "nothing"), "There is no key"),
