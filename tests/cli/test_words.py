@@ -96,7 +96,10 @@ def test_a_history_has_the_text_of_a_typed_reason(cli: Cli, ledger: Ledger, data
     ],
     ids=lambda value: value[-1] + " of " + value[0] if isinstance(value, tuple) else "",
 )
-def test_reasons_and_names_are_as_short_as_in_the_console(cli: Cli, words: tuple[str, ...], most: int) -> None:
+def test_reasons_and_names_are_as_short_as_in_the_console(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], most: int
+) -> None:
+    monkeypatch.setattr("projections.retention.reverting.WAIT_S", 0.0)  # no projector runs
     cli("supplier", "create", "S")
     assert f"A text must have at most {most} characters." in cli(*words, "x" * (most + 1), code=1)
     text = cli(*words, "x" * most, code=None)
