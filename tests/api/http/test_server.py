@@ -125,6 +125,13 @@ def ends(connection: socket.socket) -> bool:
     return True
 
 
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """A server that tests without limits of their own share."""
+    with serving(APP) as port:
+        yield port
+
+
 @contextlib.contextmanager
 def connected() -> Iterator[socket.socket]:
     with serving(APP) as port, socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
@@ -138,13 +145,13 @@ UNENDED = b"POST /quick HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\
 @pytest.mark.parametrize(
     ("sent", "limit", "seconds"),
     [
-        (b"", "HEADER_TIMEOUT_S", 0.5),
-        (b"GET /quick HT", "HEADER_TIMEOUT_S", 0.5),
-        (b"GET /quick HTTP/1.1\r\nHost: x\r\nX-Slow: ", "HEADER_TIMEOUT_S", 0.5),
-        (QUICK + b"GET /qui", "HEADER_TIMEOUT_S", 0.5),
+        (b"", "HEADER_TIMEOUT_S", 0.2),
+        (b"GET /quick HT", "HEADER_TIMEOUT_S", 0.2),
+        (b"GET /quick HTTP/1.1\r\nHost: x\r\nX-Slow: ", "HEADER_TIMEOUT_S", 0.2),
+        (QUICK + b"GET /qui", "HEADER_TIMEOUT_S", 0.2),
         (QUICK + b"\r\n", "KEEP_ALIVE_S", 1),
-        (b"no HTTP at all\r\n\r\n", "LINGER_S", 0.5),
-        (UNENDED, "BODY_TIMEOUT_S", 0.5),
+        (b"no HTTP at all\r\n\r\n", "LINGER_S", 0.2),
+        (UNENDED, "BODY_TIMEOUT_S", 0.2),
     ],
 )
 def test_a_client_that_goes_on_too_slowly_loses_its_connection(
@@ -221,7 +228,7 @@ def test_connections_beyond_their_limit_are_refused(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_client_that_does_not_read_loses_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "READ_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(server, "READ_TIMEOUT_S", 0.2)
     with connected() as connection:
         connection.sendall(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
         time.sleep(3)  # reads nothing meanwhile
@@ -276,25 +283,23 @@ CHUNKED = b"POST /body HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n
     ids=range(14),
 )
 def test_a_request_line_header_or_trailer_beyond_its_limit_is_refused(
-    sent: bytes, status: int, code: str | None
+    port: int, sent: bytes, status: int, code: str | None
 ) -> None:
-    with serving(APP) as port:
-        answered, text = answer_to(port, sent)
-        assert answered == status, text
-        assert code is None or json.loads(text)["code"] == code
-        assert answer_to(port, QUICK) == (200, b"here")
+    answered, text = answer_to(port, sent)
+    assert answered == status, text
+    assert code is None or json.loads(text)["code"] == code
+    assert answer_to(port, QUICK) == (200, b"here")
 
 
 @pytest.mark.asvs("V15.3.7")
 @pytest.mark.parametrize("name", sorted(server.SINGLE))
-def test_a_field_that_decides_who_asks_must_not_be_sent_twice(name: bytes) -> None:
+def test_a_field_that_decides_who_asks_must_not_be_sent_twice(port: int, name: bytes) -> None:
     once = QUICK[:-2] + name.title() + b": one\r\n"
-    with serving(APP) as port:
-        assert answer_to(port, once + b"\r\n") == (200, b"here")
-        for second in (b"one", b"two", b""):
-            status, text = answer_to(port, once + b"X: y\r\n" + name + b": " + second + b"\r\n\r\n")
-            assert (status, json.loads(text)["code"]) == (400, "parse_error")
-            assert name.decode() in json.loads(text)["detail"]
+    assert answer_to(port, once + b"\r\n") == (200, b"here")
+    for second in (b"one", b"two", b""):
+        status, text = answer_to(port, once + b"X: y\r\n" + name + b": " + second + b"\r\n\r\n")
+        assert (status, json.loads(text)["code"]) == (400, "parse_error")
+        assert name.decode() in json.loads(text)["detail"]
 
 
 BODY = b'{"external_account_number": "H2C-1"}'
@@ -368,22 +373,20 @@ def test_an_upgrade_is_ignored_and_its_body_read_however_the_bytes_are_cut(sent:
     ],
     ids=["sized", "in chunks", "HTTP/1.0"],
 )
-def test_the_body_of_an_upgrade_is_read_where_the_connection_is_to_close(closing: bytes) -> None:
-    with serving(APP) as port:
-        assert answer_to(port, closing) == (200, b"%d" % len(BODY))
+def test_the_body_of_an_upgrade_is_read_where_the_connection_is_to_close(port: int, closing: bytes) -> None:
+    assert answer_to(port, closing) == (200, b"%d" % len(BODY))
     for cut in range(len(closing)):
         assert parsed([closing[:cut], closing[cut:], SIZED]) == [b"%d" % len(BODY)], closing[:cut]
 
 
 @pytest.mark.parametrize("field", [b"Trailer: x\r\n", b"Content-Length: 4\r\n", b"Upgrade: h2c\r\n"])
-def test_an_upgrade_leads_around_no_limit_of_a_body(field: bytes) -> None:
+def test_an_upgrade_leads_around_no_limit_of_a_body(port: int, field: bytes) -> None:
     late = IN_CHUNKS.removesuffix(b"\r\n") + field + b"\r\n"
-    with serving(APP) as port:
-        assert answer_to(port, late)[0] == 400
-        pieces = CHUNKED.replace(b"\r\n\r\n", b"\r\n" + H2C + b"\r\n") + b"1\r\nx\r\n" * 5_000 + b"0\r\n\r\n"
-        assert answer_to(port, pieces)[0] == 400
-        twice = SIZED.replace(b"Host", field + b"Content-Length: 4\r\nHost")
-        assert answer_to(port, twice)[0] == 400
+    assert answer_to(port, late)[0] == 400
+    pieces = CHUNKED.replace(b"\r\n\r\n", b"\r\n" + H2C + b"\r\n") + b"1\r\nx\r\n" * 5_000 + b"0\r\n\r\n"
+    assert answer_to(port, pieces)[0] == 400
+    twice = SIZED.replace(b"Host", field + b"Content-Length: 4\r\nHost")
+    assert answer_to(port, twice)[0] == 400
 
 
 def head_of(line: bytes, *fields: bytes) -> bytes:
@@ -414,9 +417,11 @@ def head_of(line: bytes, *fields: bytes) -> bytes:
         head_of(b"POST /body HTTP/1.1", b"Host: x", b"Transfer-Encoding: chunked", b"Content-Length: 2") + b"{}",
     ],
 )
-def test_a_head_that_a_proxy_could_read_differently_is_refused(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+def test_a_head_that_a_proxy_could_read_differently_is_refused(
+    monkeypatch: pytest.MonkeyPatch, port: int, sent: bytes
+) -> None:
     monkeypatch.setattr(server, "LINGER_S", 0.1)
-    with connected() as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         answers = conversation(connection, [sent + QUICK], is_one=False)
     assert answers.startswith(b"HTTP/1.1 400 ")
     assert json.loads(answers.rpartition(b"\r\n\r\n")[2])["code"] == "parse_error"
@@ -427,9 +432,8 @@ def test_a_head_that_a_proxy_could_read_differently_is_refused(monkeypatch: pyte
     "fields",
     [(b"Host: x",), (b"Host:",), (b"host: [::1]:8000 ",), (b"Host: x", b"TE: trailers, gzip"), (b"Host: x", b"TE:")],
 )
-def test_an_ordinary_head_is_taken(fields: tuple[bytes, ...]) -> None:
-    with serving(APP) as port:
-        assert answer_to(port, head_of(b"GET /quick HTTP/1.1", *fields))[0] == 200
+def test_an_ordinary_head_is_taken(port: int, fields: tuple[bytes, ...]) -> None:
+    assert answer_to(port, head_of(b"GET /quick HTTP/1.1", *fields))[0] == 200
 
 
 def test_a_refused_head_takes_no_answer_from_the_request_before_it() -> None:
