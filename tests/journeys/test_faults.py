@@ -231,16 +231,3 @@ def test_while_postgres_hangs_the_answer_is_503_in_time_and_it_recovers(running:
     repeated = ("account_import_process_already_imported",)  # what was answered with 503 may have been stored
     wait_for(lambda: importer.client.create(body).codes in ((), repeated), "the service recovers")
     wait_for(lambda: processed(importer) == 2, "and goes on processing", timeout_s=90)
-
-
-def test_while_redis_is_away_creation_is_answered_and_processing_catches_up(running: RunningService) -> None:
-    importer = running.importer()
-    [redis] = running.processes("redis")
-    redis.suspend()
-    try:
-        entries = list(book(importer.supplier, 20))
-        assert {importer.client.create(entry.body).status for entry in entries} == {201}
-        time.sleep(1)
-    finally:
-        redis.resume()
-    wait_for(lambda: processed(importer) == 20, "processing catches up", timeout_s=60)

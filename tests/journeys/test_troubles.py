@@ -85,11 +85,12 @@ def test_a_redis_that_hangs_is_named_while_creates_succeed(running: RunningServi
     [redis] = running.processes("redis")
     redis.suspend()
     wait_for(lambda: "relay: Redis does not answer" in str(ready(running)), "readiness names it", timeout_s=120)
-    assert importer.client.create(encoded(an_account(importer.supplier, 1))).status == 201
+    accounts = [encoded(an_account(importer.supplier, number)) for number in range(1, 21)]
+    assert {importer.client.create(account).status for account in accounts} == {201}
     assert ready(running)["status"] == "ready"
     wait_for(lambda: b"connection error" in log.read_bytes()[begin:], "the worker says so", timeout_s=120)
     redis.resume()
-    wait_for(lambda: processed(importer) == 1, "the account is created when Redis answers")
+    wait_for(lambda: processed(importer) == 20, "the accounts are created when Redis answers")
     wait_for(lambda: "troubles" not in ready(running), "nothing is named any more")
     assert b'"exception"' not in log.read_bytes()[begin:]
 
