@@ -191,3 +191,23 @@ def test_an_alias_is_refused_before_it_stands_for_too_much(tmp_path: Path) -> No
     path.write_text(f"key: K\nignore:\n  - &l0 x\n{levels}", encoding="utf-8")
     with pytest.raises(MappingError, match=r"an alias .* in line 4"):
         read_mapping(path)
+
+
+@pytest.mark.parametrize("place", ["files", "values"])
+@pytest.mark.parametrize(
+    "name", ["{outside}/secret.csv", "../outside/secret.csv", "link.csv", "li*.csv", "linked/secret.csv"]
+)
+def test_a_mapping_names_only_files_in_its_folder(tmp_path: Path, place: str, name: str) -> None:
+    folder, outside = tmp_path / "book", tmp_path / "outside"
+    folder.mkdir()
+    outside.mkdir()
+    (outside / "secret.csv").write_text("list,value,target\n")
+    (folder / "link.csv").symlink_to(outside / "secret.csv")
+    (folder / "linked").symlink_to(outside)
+    path = name.format(outside=outside)
+    further = {"files": {"further": {"path": path, "key": "A"}}} if place == "files" else {"values": path}
+    mapping = folder / "m.yaml"
+    mapping.write_bytes(msgspec.json.encode({"account": {"external_account_number": "A"}, **further}))
+
+    with pytest.raises(MappingError, match="in the folder of the mapping"):
+        read_mapping(mapping)

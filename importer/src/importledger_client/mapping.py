@@ -1,5 +1,6 @@
 """Read a mapping (YAML) from columns of tables to accounts. docs/reference/mapping.md describes the language."""
 
+import glob
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -167,14 +168,25 @@ def read_mapping(path: Path) -> Plan:
     if "" in plan.files:
         raise MappingError(f"{path} has a further table without a name.")
     if plan.values:
-        plan.values = str(path.parent / plan.values)
+        plan.values = _inside(path, plan.values, "values")
         for name, entries in read_list(Path(plan.values)).items() if Path(plan.values).exists() else ():
             plan.tables[name] = plan.tables.get(name, {}) | entries
     for sentence in _faults(plan):
         raise MappingError(f"{path}: {sentence}")
-    for file in plan.files.values():
-        file.path = str(path.parent / file.path)
+    for alias, file in plan.files.items():
+        file.path = _inside(path, file.path, f"files.{alias}.path")
     return plan
+
+
+def _inside(mapping: Path, name: str, place: str) -> str:
+    """Return the path of a file that a mapping names. Raises MappingError for one outside the mapping's folder.
+
+    A mapping can come from others: it must not make its user read, and then send, any other file.
+    """
+    path, folder = str(mapping.parent / name), mapping.parent.resolve()
+    if not all(Path(found).resolve().is_relative_to(folder) for found in glob.glob(path) or [path]):
+        raise MappingError(f"{mapping}: {place} must name a file in the folder of the mapping, or below it.")
+    return path
 
 
 def _allowed(error: str) -> str:
