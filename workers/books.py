@@ -15,7 +15,6 @@ from psycopg import Connection
 
 from eventstore.aggregates.owner_task import PROPOSAL_LASTS
 from eventstore.clock import now
-from eventstore.errors import StoreUnavailable
 from eventstore.log.authority import AuthorityKey
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import random_key
@@ -26,6 +25,7 @@ from projections.auxiliary.books import (
     MAX_FILES,
     Book,
     BookFile,
+    BooksFull,
     Reach,
     Step,
     StepKind,
@@ -121,10 +121,6 @@ _RUNS = (
     "The step of the book must end or be paused first.",
     "Der laufende Schritt des Bestands muss erst enden oder angehalten werden.",
 )
-
-
-class BooksFull(StoreUnavailable):
-    """There is no space for more files of books. Nothing that is stored is lost."""
 
 
 class WrongOffset(BookRefused):

@@ -17,6 +17,7 @@ import zstandard
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from psycopg import AsyncConnection, Connection
 
+from eventstore.errors import StoreUnavailable
 from eventstore.log.rows import fetch_rows, fetch_struct, fetch_structs, rows_of, structs_of
 
 CHUNK_BYTES = 1 << 20
@@ -34,6 +35,10 @@ LIVE = ("waiting", "running", "pausing")
 """States of a step while which the files of its book must not change."""
 ACTIVE = ("running", "pausing")
 """States of a step while which its token is accepted."""
+
+
+class BooksFull(StoreUnavailable):
+    """There is no space for more files of books. Nothing that is stored is lost."""
 
 
 class _Person(Protocol):
@@ -204,8 +209,9 @@ async def book_of(connection: AsyncConnection[Any], reach: Reach, book: str) -> 
 
 
 async def files_of(connection: AsyncConnection[Any], book: str) -> list[BookFile]:
-    """Return the files of a book by name, with unfinished uploads."""
-    return await fetch_structs(connection, BookFile, _SELECT_FILES, book)
+    """Return the files of a book by name, with unfinished uploads and without importbook's own notes."""
+    files = await fetch_structs(connection, BookFile, _SELECT_FILES, book)
+    return [file for file in files if not file.name.startswith(".")]
 
 
 async def file_of(connection: AsyncConnection[Any], book: str, name: str) -> BookFile | None:

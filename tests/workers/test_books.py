@@ -9,17 +9,19 @@ import msgspec
 import psycopg
 import pytest
 from cryptography.exceptions import InvalidTag
+from starlette.requests import Request
 
+from api.http.errors import answered_error
 from embedded.postgres import PostgresUrls
 from eventstore.log.authority import AuthorityKey
 from eventstore.log.ledger import Ledger
 from eventstore.log.rows import rows_of
 from projections import INLINE
 from projections.auxiliary import books as stored
-from projections.auxiliary.books import CHUNK_BYTES, Reach
+from projections.auxiliary.books import CHUNK_BYTES, BooksFull, Reach
 from workers import books as writing
 from workers.book_commands import BookRefused
-from workers.books import Books, BooksFull, WrongOffset
+from workers.books import Books, WrongOffset
 
 ANNA = Reach(organisation="Stadtwerke", suppliers=["ACME"], user_id="u_anna")
 BEN = Reach(organisation="Stadtwerke", suppliers=["ACME"], user_id="u_ben")
@@ -212,8 +214,10 @@ def test_uploads_end_before_the_limit_of_all_books_and_lose_nothing(
     upload(books, book, "book.ndjson", b"{}\n")
     monkeypatch.setattr(writing, "MAX_ALL_BYTES", 10)
     upload(books, book, "small.csv", b"1234567")
-    with pytest.raises(BooksFull):
+    with pytest.raises(BooksFull) as full:
         books.begin(ANNA, book, "more.csv", 1)
+    answer = answered_error(Request({"type": "http", "method": "PUT", "path": "/", "headers": []}), full.value)
+    assert (answer.status_code, b"What was uploaded is stored" in answer.body) == (503, True)
     monkeypatch.undo()
     monkeypatch.setattr(writing, "MIN_FREE_BYTES", 1 << 60)
     with pytest.raises(BooksFull):
