@@ -78,6 +78,14 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
                 return text
 
 
+SUGGEST = Parameter(
+    name="suggest",
+    description="`1` adds a `suggestion` to each problem that has a safe correction.",
+    schema={"type": "string", "enum": ["0", "1"]},
+    default="0",
+)
+
+
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
     """Row of the API: method and path, roles that may call it, its body and answers, and the method that answers."""
 

@@ -36,6 +36,23 @@ class Problem(msgspec.Struct, frozen=True):
     """The sentence for people (Meldung); may change."""
 
 
+class Suggestion(msgspec.Struct, frozen=True):
+    """Value that corrects a problem: the name of the correction, the value, and a sentence about it."""
+
+    name: str
+    """Kind of correction (Art der Korrektur): phone, iban, postcode, malo, melo, date or blanks."""
+    value: str
+    """The correct value (Vorschlag)."""
+    sentence: str
+    """The correction for people (Beschreibung)."""
+
+
+class SuggestedProblem(Problem, frozen=True, kw_only=True):
+    """Problem with a safe correction. Answers have them only with `suggest=1`."""
+
+    suggestion: Suggestion
+
+
 def problem_name(code: str, path: str) -> str:
     """Return code@path: the form in which the log and counts name a problem, without values."""
     return f"{code}@{path}"

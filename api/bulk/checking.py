@@ -16,6 +16,7 @@ from eventstore.aggregates.import_process import StageImport
 from eventstore.aggregates.run import Mode
 from eventstore.log.payloads import Payload
 from market.submission_check import Occasion, Terms, check_submission
+from market.suggestions import with_suggestions
 from projections.views.search_at_once import view_values_of
 from schemas.base import Problem
 from schemas.reading.problems import MAX_PROBLEMS, bounded
@@ -37,6 +38,8 @@ class CheckRequest(msgspec.Struct, frozen=True):
     mode: Mode
     run: str
     at: datetime
+    suggests: bool = False
+    """True to add suggestions to problems."""
 
 
 class CheckedLine(msgspec.Struct, frozen=True):
@@ -67,7 +70,8 @@ def check_lines(request: CheckRequest) -> list[CheckedLine]:
 
 def _check_safely(line: bytes, request: CheckRequest, limit: int) -> CheckedLine:
     try:
-        return check_line(line, request, limit)
+        result = check_line(line, request, limit)
+        return _suggested(line, result, request) if request.suggests else result
     except NotJson as error:
         return CheckedLine(code="parse_error", errors=(Problem("non_field_errors", "parse_error", error.detail),))
     except TooMuchWork as error:
@@ -77,6 +81,23 @@ def _check_safely(line: bytes, request: CheckRequest, limit: int) -> CheckedLine
     except Exception as error:  # one line must not lose the others
         logger.exception("line could not be checked", reason=type(error).__name__)
         return CheckedLine(code="error", errors=(Problem("non_field_errors", "error", unexpected(error)),))
+
+
+def _suggested(line: bytes, result: CheckedLine, request: CheckRequest) -> CheckedLine:
+    """Return the result with suggestions for its problems."""
+    problems = with_suggestions(
+        line,
+        (*result.errors, *result.warnings),
+        request.terms.get(result.supplier, Terms()),
+        request.at,
+        _occasion(request),
+    )
+    errors = len(result.errors)
+    return msgspec.structs.replace(result, errors=tuple(problems[:errors]), warnings=tuple(problems[errors:]))
+
+
+def _occasion(request: CheckRequest) -> Occasion:
+    return Occasion.VALIDATE if request.mode == "validate" else Occasion.CREATE
 
 
 def unexpected(error: Exception) -> Sentence:
@@ -97,11 +118,12 @@ def check_line(line: bytes, request: CheckRequest, limit: int = MAX_PROBLEMS) ->
     account = submission.account
     supplier = account.import_supplier if submission.states("import_supplier") else ""
     external = account.external_account_number if submission.states("external_account_number") else ""
-    occasion = Occasion.VALIDATE if request.mode == "validate" else Occasion.CREATE
     if request.mode == "dry_run":
         task = msgspec.structs.replace(submission.task, is_dry_run=True)
         submission = msgspec.structs.replace(submission, task=task)
-    submission_check = check_submission(submission, request.terms.get(supplier, Terms()), request.at, occasion)
+    submission_check = check_submission(
+        submission, request.terms.get(supplier, Terms()), request.at, _occasion(request)
+    )
     warnings = warnings_of(submission_check)[:limit]
     if supplier and supplier not in request.terms:
         return _refused("", external, [UNKNOWN_SUPPLIER, *submission_check.problems], (), limit)

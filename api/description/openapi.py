@@ -18,7 +18,7 @@ from api.http.responses import encoded
 from api.http.status_codes import CODES
 from api.operation import EVENTS, TAGS, Operation
 from schemas.account import Account, WrappedAccount
-from schemas.base import DECIMAL_PATTERN, Problem
+from schemas.base import DECIMAL_PATTERN, Problem, Suggestion
 from schemas.field_descriptions import field_descriptions, structs_of
 from schemas.reading import shape_errors
 from schemas.reading.field_names import named
@@ -91,9 +91,13 @@ def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
     bodies = [operation.body for operation in operations if operation.body]
     answers = [answer for operation in operations for answer in operation.answers.values() if answer]
     answers += [operation.last_line for operation in operations if operation.last_line]
-    types = list(dict.fromkeys([Account, *bodies, *answers, Problems, AlreadyImported]))
+    types = list(dict.fromkeys([Account, *bodies, *answers, Problems, AlreadyImported, Suggestion]))
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
     components["Problem"]["properties"]["left_out"] = _LEFT_OUT
+    components["Problem"]["properties"]["suggestion"] = {
+        "$ref": _REF.format(name="Suggestion"),
+        "description": "Only with `suggest=1`, if there is a safe correction (Vorschlag).",
+    }
     structs = structs_of(types)
     by_type = dict(zip(map(repr, types), schemas, strict=True))
     sent = names_within([by_type[repr(body)] for body in [Account, *bodies]], components)

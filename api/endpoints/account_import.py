@@ -5,7 +5,7 @@ including an unknown supplier.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal, TypeVar
 
@@ -28,7 +28,7 @@ from api.intake.refusal_counts import places_of
 from api.intake.run_names import RUN
 from api.intake.staging import UNKNOWN_SUPPLIER, not_ongoing, staging_of, warnings_of
 from api.intake.typed_names import typed_number
-from api.operation import ACCOUNT_PATH, ACCOUNTS, V2, example_of, operation
+from api.operation import ACCOUNT_PATH, ACCOUNTS, SUGGEST, V2, example_of, operation
 from api.services import Endpoint
 from eventstore.aggregates.import_process import StageImport, stream_of
 from eventstore.aggregates.run import Mode
@@ -36,6 +36,7 @@ from eventstore.clock import now
 from eventstore.errors import AlreadyImported, ImportInProgress, VersionConflict
 from eventstore.log.payloads import Payload
 from market.submission_check import Occasion, SubmissionCheck, Terms, check_submission_in_steps
+from market.suggestions import with_suggestions
 from projections.queries.history import status_as_of
 from projections.queries.missing_documents import misses_documents, with_missing_documents
 from projections.views.import_supplier import KnownSupplier
@@ -88,18 +89,31 @@ class AccountImport(Endpoint):
         is_read=True,
         body=WrappedAccount,
         example=_ACCOUNT,
-        query=(RUN,),
+        query=(RUN, SUGGEST),
         prefers=True,
     )
     async def validate_account(self, request: Request, call: Call) -> Response:
         """Validate an account: every problem at once, no side effects."""
-        warnings = await self._accepted(call, Occasion.VALIDATE, warnings_of)
+        suggests = SUGGEST.read(request) == "1"
+        try:
+            warnings = await self._accepted(call, Occasion.VALIDATE, warnings_of)
+        except NotValid as refusal:
+            if suggests:
+                refusal.problems = await self._suggested(call, refusal.problems)
+            raise
+        if suggests:
+            warnings = tuple(await self._suggested(call, warnings))
         if call.subjects:
             await self._services.runs.names.refuse_new(call.subjects[-1][0], call.run)
             self._services.runs.validate(call.subjects[-1][0], call.run, places_of(warnings))
         has_body = prefers_representation(request)
         body = _answer(request, "VALID", None, warnings) if has_body else _NOTHING
         return _response(request, 200, body, has_body=has_body)
+
+    async def _suggested(self, call: Call, problems: Sequence[Problem]) -> list[Problem]:
+        supplier = self._directory.known_supplier(call.subjects[-1][0]) if call.subjects else None
+        terms = supplier.terms if supplier is not None else Terms()
+        return await in_thread(with_suggestions, call.body, problems, terms, now(), Occasion.VALIDATE)
 
     @operation("GET", ACCOUNT_PATH, ACCOUNTS, roles=READERS, answers={200: ImportStatus}, query=(AS_OF,))
     async def read_import_status(self, request: Request, call: Call) -> Response:

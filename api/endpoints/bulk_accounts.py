@@ -66,8 +66,9 @@ class AccountItem(Item):
 class AccountWork(BatchWork):
     """The work of one request to …/accounts/bulk/."""
 
-    def __init__(self, services: Services, call: Call, run: str, mode: Mode) -> None:
+    def __init__(self, services: Services, call: Call, run: str, mode: Mode, *, suggests: bool = False) -> None:
         super().__init__(services, call, "create_accounts", run, mode)
+        self._suggests = suggests
         self._changed: deque[set[str]] = deque(maxlen=_COMPARED_BATCHES)
         self._existing: dict[str, list[str]] = {}
         """Accounts that were accepted before this request, by supplier. They may not belong to the run yet."""
@@ -121,7 +122,8 @@ class AccountWork(BatchWork):
         if items:
             terms = {code: entry.terms for code, entry in suppliers.items()}
             lines = [item.line.body or b"" for item in items]
-            results = await self._executor.check(CheckRequest(lines, terms, self._mode, self._run, now()))
+            request = CheckRequest(lines, terms, self._mode, self._run, now(), self._suggests)
+            results = await self._executor.check(request)
             for item, checked in zip(items, results, strict=True):
                 if (item.supplier, item.external) != (checked.supplier, checked.external):
                     item.supplier, item.external, item.before = checked.supplier, checked.external, None

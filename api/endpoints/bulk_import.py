@@ -16,7 +16,7 @@ from api.http.languages import language_of
 from api.http.status_codes import ApiError
 from api.intake.record_imports import AMOUNT, INVOICE, NOTE, Kind
 from api.intake.run_names import RUN, named_run
-from api.operation import ACCOUNTS, AFTER, V1, V2, Parameter, example_of, operation
+from api.operation import ACCOUNTS, AFTER, SUGGEST, V1, V2, Parameter, example_of, operation
 from api.services import Endpoint
 from eventstore.aggregates.run import Mode
 from schemas.account import WrappedAccount
@@ -64,12 +64,14 @@ class BulkImport(Endpoint):
         ACCOUNTS,
         body=WrappedAccount,
         example=example_of("account"),
-        query=(MODE, RUN),
+        query=(MODE, RUN, SUGGEST),
         **_LINES,
     )
     async def create_accounts(self, request: Request, call: Call) -> Response:
         """Import any number of accounts, one a line. A receipt for each line is streamed back in order."""
-        return self._answer(request, call, AccountWork(self._services, call, named_run(request), MODE.read(request)))
+        suggests = SUGGEST.read(request) == "1"
+        work = AccountWork(self._services, call, named_run(request), MODE.read(request), suggests=suggests)
+        return self._answer(request, call, work)
 
     @operation("POST", f"{V1}/delivery-note/bulk/", AFTER, **_records(NOTE))
     async def create_delivery_notes(self, request: Request, call: Call) -> Response:

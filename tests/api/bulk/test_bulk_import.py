@@ -260,3 +260,23 @@ def test_receipts_come_while_the_body_is_still_coming(importer: Importer, accoun
     assert json.loads(response.readline())["line"] == 2
     assert json.loads(response.readline())["summary"]["lines"] == 2
     connection.close()
+
+
+@pytest.mark.promise("suggestions-only-on-request")
+def test_problems_have_suggestions_only_with_suggest_1(importer: Importer, accounts: list[dict[str, Any]]) -> None:
+    wrong = changed(changed(accounts[0], "31.12.1979", "customers", 0, "date_of_birth"), "4109", "billing_postcode")
+    [plain] = bulk(importer, ndjson(wrong), "?mode=validate").receipts
+    [off] = bulk(importer, ndjson(wrong), "?mode=validate&suggest=0").receipts
+    [on] = bulk(importer, ndjson(wrong), "?mode=validate&suggest=1", Accept_Language="de").receipts
+    assert off == plain
+    assert not any("suggestion" in problem for problem in (*plain["errors"], *plain["warnings"]))
+    [error], [warning] = on["errors"], on["warnings"]
+    assert error["suggestion"] == {
+        "name": "date",
+        "value": "1979-12-31",
+        "sentence": "Das Datum als Jahr, Monat und Tag.",
+    }
+    assert warning["suggestion"]["value"] == "04109"
+    answer, _ = importer.request("POST", "/v2/data-import/accounts/validate/?suggest=1", encoded(wrong))
+    [single] = answer.body["errors"]
+    assert single["suggestion"]["value"] == "1979-12-31"
