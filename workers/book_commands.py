@@ -39,7 +39,7 @@ STEP_ERRORS: Mapping[str, Sentence] = {
     "changed": Sentence("The files have changed since the approval. Start the step again.",
                         "Die Dateien haben sich seit der Genehmigung geändert. Starten Sie den Schritt erneut."),
     "rejected": Sentence("Another person has rejected the step.", "Eine andere Person hat den Schritt abgelehnt."),
-    "expired": Sentence("The step has waited or run for too long. Resume it.",
+    "expired": Sentence("The step has waited or worked for too long. Resume it.",
                         "Der Schritt hat zu lange gewartet oder gedauert. Setzen Sie ihn fort."),
     "no_space": Sentence("The disk of the worker must have more free space. Ask the operator of the service.",
                          "Der Worker braucht mehr freien Speicherplatz. Fragen Sie den Betreiber."),

@@ -77,6 +77,8 @@ _OBJECTS = {path.rpartition(".")[0] for path in _COLUMNS} - {""}
 """Paths of objects and of lists of objects."""
 _NOT_COMPARED = frozenset({"import_supplier"})
 _EXACT = Context(prec=200)
+_MOST_PLACES = 90
+"""Digits before or after the decimal point. Numbers with more, and those that are not finite, are compared as texts."""
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -129,8 +131,8 @@ def _text_of(sql_type: str, value: Any) -> str:
     """Return the text of a value as a column of this type has it. A value of another type gives its JSON."""
     with contextlib.suppress(ValueError, ArithmeticError):
         match sql_type, value:
-            case "numeric", int() | Decimal() | str():
-                plain = format(Decimal(str(value)).normalize(_EXACT), "f")
+            case "numeric", int() | Decimal() | str() if _is_exact(number := Decimal(str(value))):
+                plain = format(number.normalize(_EXACT), "f")
                 return "0" if plain == "-0" else plain
             case "timestamptz", str():
                 since = instant(datetime.fromisoformat(value)).astimezone(UTC) - _EPOCH
@@ -140,6 +142,11 @@ def _text_of(sql_type: str, value: Any) -> str:
             case (("text" | "date" | "bigint"), str()):
                 return value
     return encode_json(value).decode()
+
+
+def _is_exact(number: Decimal) -> bool:
+    """Return whether a number is finite and has few enough digits on both sides of its decimal point."""
+    return number.is_finite() and number.adjusted() <= _MOST_PLACES and int(number.as_tuple().exponent) >= -_MOST_PLACES
 
 
 def shown_text(path: str, text: str | None, *, is_masked: bool) -> str:

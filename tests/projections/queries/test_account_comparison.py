@@ -18,7 +18,20 @@ PLACES = [place for place in places(ACCOUNT) if place and place != ("unknown_occ
 
 
 VALUES: dict[type, st.SearchStrategy[Any]] = {
-    str: st.sampled_from(["", "2023-04-01", "2023-04-01T12:00:00", "2023-04-01T12:00:00+02:00", "0.50", "-0", "1e3"])
+    str: st.sampled_from(
+        [
+            "",
+            "2023-04-01",
+            "2023-04-01T12:00:00",
+            "2023-04-01T12:00:00+02:00",
+            "0.50",
+            "-0",
+            "1e3",
+            "INF",
+            "NaN",
+            "1e91",
+        ]
+    )
     | st.text(max_size=5),
     bool: st.booleans(),
     int: st.integers(-(10**6), 10**6),
@@ -44,6 +57,14 @@ def accounts(draw: st.DrawFn) -> dict[str, Any]:
 @given(accounts())
 def test_service_and_importing_party_read_the_same_values(account: dict[str, Any]) -> None:
     ours, theirs = source_values(encoded(account)), values_of(msgspec.json.decode(encoded(account)))
+    assert msgspec.to_builtins(ours) == msgspec.to_builtins(theirs)
+
+
+@pytest.mark.parametrize("text", ["INF", "-inf", "nan", "sNaN", "1e91", "1e-91", "1e999999999"])
+def test_a_number_that_is_not_exact_is_compared_as_it_was_sent(text: str) -> None:
+    account = an_account("NORDWIND", 1) | {"transfer_balance": text}
+    ours, theirs = source_values(encoded(account)), values_of(account)
+    assert [value.text for value in ours["transfer_balance"]] == [f'"{text}"']
     assert msgspec.to_builtins(ours) == msgspec.to_builtins(theirs)
 
 
