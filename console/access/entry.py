@@ -24,7 +24,7 @@ from projections.auxiliary.sessions import (
 )
 from projections.auxiliary.user_details import set_password_hash
 
-LINK_VOID = N_("This link was used already or is older than 15 minutes. Ask for a new one.")
+LINK_VOID = N_("This link was used already or is older than 15 minutes. Ask for a new link.")
 
 
 async def begin(

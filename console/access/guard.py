@@ -77,7 +77,7 @@ async def _enter(visit: Visit) -> Response | None:
     if "{supplier}" in screen.path and not visit.opened.may_touch(visit.path("supplier")):
         raise not_found()
     if not visit.opened.may(screen.roles):
-        raise visit.refusal(403, N_("Your role does not allow this."))
+        raise visit.refusal(403, N_("Your role does not allow this action."))
     return None
 
 

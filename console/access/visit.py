@@ -206,7 +206,7 @@ class Visit:
     def require_all(self) -> None:
         """Raise ApiError 403 for users who see only some suppliers."""
         if self.person.reach is not None:
-            raise self.refusal(403, N_("Only users who see all suppliers may do this."))
+            raise self.refusal(403, N_("Only users who may see all suppliers may request this action."))
 
     def render(self, template: str, status: int = 200, **values: Any) -> Response:
         """Return a page in the user's language, with the values that the layout needs."""

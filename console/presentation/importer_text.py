@@ -35,8 +35,10 @@ def text_about_cause(
     suppliers: Sequence[str], number: str, code: str, path: str, says: Sentence, translate: Translate, sentence: Any
 ) -> str:
     """Return the text about all accounts that fail for one cause."""
-    head = translate(N_("Accounts of %(suppliers)s that fail for one cause:"), suppliers=", ".join(suppliers))
-    last = translate(N_("The attached list names them. Please send the corrected accounts again."))
+    head = translate(
+        N_("Number of accounts of %(suppliers)s that fail for the same cause:"), suppliers=", ".join(suppliers)
+    )
+    last = translate(N_("The attached list has the accounts that failed. Please send the corrected accounts again."))
     return "\n".join([f"{head} {number}", "", *_lines("", code, path, says, translate, sentence), "", last])
 
 

@@ -48,7 +48,7 @@ _WORDS: dict[type[Event] | type[Unreadable], tuple[str, Tone]] = {
     imports.ImportReverted: (N_("Account %(account_number)s reverted"), "warn"),
     imports.DryRunSucceeded: (N_("Dry run succeeded: the account can be created"), "good"),
     imports.DryRunErrored: (N_("Dry run failed"), "bad"),
-    imports.SubjectErased: (N_("Person erased: payloads, key and platform records deleted"), "warn"),
+    imports.SubjectErased: (N_("Person erased: payloads, encryption key and platform records deleted"), "warn"),
     MailRequested: (N_("E-mail to the customer requested"), ""),
     MailStarted: (N_("Sending the e-mail, attempt %(attempt)s"), "busy"),
     MailPostponed: (N_("Attempt postponed; the e-mail will be sent later"), "warn"),
@@ -86,7 +86,7 @@ def step_of(recorded: Recorded, translate: Translate, users: Mapping[str, str], 
     text, tone = _WORDS.get(type(event), (type(event).__name__, ""))
     match event:
         case imports.ImportStaged(is_dry_run=True):
-            text = N_("Payload received, for a dry run")
+            text = N_("Payload for a dry run received")
         case imports.ImportStaged(run=run) if run:
             text = N_("Payload received, in run %(run)s")
         case RecordImported(is_cancelled=True):

@@ -453,7 +453,7 @@ async def _changes(visit: Visit, history: ImportHistory, *, is_clear: bool) -> t
         return None, pages(visit, "changes-after", None)
     by_version = {str(row.version): row for row in history.staged}
     if any(version not in by_version for version in chosen_versions):
-        raise visit.invalid("from", N_("Select two payloads of this import."), "invalid_choice")
+        raise visit.invalid("from", N_("Select two payloads of this import to compare them."), "invalid_choice")
     bodies = [body for version in chosen_versions if (body := await _body(visit, by_version[version])) is not None]
     if len(bodies) < 2:
         return [], pages(visit, "changes-after", None)

@@ -287,7 +287,7 @@ async def decide(visit: Visit) -> Response:
     kind: OwnerTaskKind = "retry" if verb == "retry" else "cancel"
     if len(chosen) > MANY and kind in visit.console.settings.four_eyes:
         if len({code for code, _ in chosen}) > 1:
-            raise visit.refusal(400, N_("A proposal is about one supplier. Select imports of one supplier."))
+            raise visit.refusal(400, N_("A proposal must concern one supplier only. Select imports of one supplier."))
         arguments = {"supplier": chosen[0][0], "accounts": packed([external for _, external in chosen])}
         await request_task(visit, kind, arguments, reason)
         return visit.redirect(f"{ROOT}/imports/{listed.query()}", notice=requested_notice(visit, kind))

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from console.access.openid import OpenIdIdentity, OpenIdProvider
 
 _FAILED = N_("Sign-in with your organisation's account failed. Try again, or ask an operator.")
-_NO_ROLE = N_("Your account has no role here. Ask an operator for one.")
+_NO_ROLE = N_("Your account has no role in this console. Ask an operator for a role.")
 _NOT_YET = N_(
-    "The relay has not carried out the operation yet. The relay must be running and needs "
-    "DATABASE_ADMIN_URL. Check again later."
+    "The relay, a process of the service, has not carried out the operation yet. The relay must be running and needs "
+    "the setting DATABASE_ADMIN_URL. Check again later."
 )
 
 logger = structlog.get_logger()

@@ -67,7 +67,7 @@ def key_in(visit: Visit, name: str, kind: Any) -> Any:
 
 def invalid_key(visit: Visit, name: str) -> Exception:
     """Return the refusal of an invalid sort key in the address."""
-    return visit.invalid(name, N_("The value must come from the link to the next page."))
+    return visit.invalid(name, N_("The sort key in the address must come from the link to the next page."))
 
 
 def pages(visit: Visit, name: str, after: Any, *, anchor: str = "", path: str = "", has_begun: bool = True) -> Pages:

@@ -94,7 +94,7 @@ async def switch_projection(visit: Visit) -> Response:
     name, reason, version = _name(visit), visit.reason(), visit.form.text("version")
     standings = await _standings(visit)
     if not any(row.name == name and row.can_be_live and str(row.version) == version for row in standings):
-        raise visit.invalid("version", N_("The version must be ready or retired."), "invalid_choice")
+        raise visit.invalid("version", N_("The chosen version of the view must be ready or retired."), "invalid_choice")
     return await _request(visit, "projection_switch", reason, version=version)
 
 

@@ -114,7 +114,10 @@ async def compare_run(visit: Visit) -> Response:
         job = await reconciling.job(state)
     if not job.has_ended or job.error:
         shown = Formats(visit.language).number
-        text = N_("The run is being added up: %(done)s of %(total)s accounts. Send the manifest again in a moment.")
+        text = N_(
+            "The accounts of the run are being added up: %(done)s of %(total)s are done. "
+            "Send the manifest again in a moment."
+        )
         values = {"done": shown(job.accounts_done), "total": shown(job.accounts)}
         return visit.redirect(here, notice=visit._(text, **values))
     totals = await reconciling.record(state, msgspec.json.decode(job.totals, type=Totals))
@@ -140,9 +143,14 @@ async def _sentences(visit: Visit, unequal: list[Problem]) -> list[tuple[str, st
         return sentences
     supplier, run = visit.path("supplier"), visit.path("run")
     altered = await in_thread(altered_accounts, visit.services.ledger, supplier, run, buckets)
-    text = visit._(N_("The platform has lost or altered this account. Rebuild its views on its page."))
+    text = visit._(
+        N_("The platform has lost or altered this account. Rebuild the account's views on the page of the account.")
+    )
     places = visit._(
-        N_("Accounts differ in %(shown)s of 4,096 groups. `importbook reconcile` names them."),
+        N_(
+            "Accounts differ in %(shown)s of 4,096 groups of accounts. "
+            "The command `importbook reconcile` lists the accounts that differ."
+        ),
         shown=Formats(visit.language).number(len(buckets)),
     )
     return [*((external, text) for external in altered), ("buckets", places), *sentences]

@@ -48,7 +48,7 @@ _CHANGES: dict[str, OwnerTaskKind] = {
     "sign-out": "user_sign_out",
     "erase": "user_erase",
 }
-_NO_PLACE = N_("The platform's operator must first allow your organisation a URL for documents.")
+_NO_PLACE = N_("The operator of the platform must first permit a URL for the documents of your organisation.")
 _NOT_YOURS = N_("You may only grant access to suppliers that you can see.")
 
 
@@ -169,14 +169,16 @@ async def change_settings(visit: Visit) -> Response:
         if setting.words and word not in setting.words:
             raise not_found()
         if not setting.words and not URL.match(word):
-            raise visit.invalid(setting.field, N_("The value must be empty, or a URL such as s3://bucket/path."))
+            raise visit.invalid(setting.field, N_("The setting must be empty or a URL, such as s3://bucket/path."))
         values[setting.field] = setting.words.get(word, word)
     _refuse_foreign_places(visit, supplier, values)
     await visit.execute(suppliers.stream_of(supplier.code), suppliers.ConfigureSupplier(**values))
     notices = [visit._("The settings were changed.")]
     if root := values.get("documents_root"):
         reason = await visit.written(why_unreachable, root)
-        notices += [visit._("The documents cannot be looked for: %(reason)s.", reason=reason)] if reason else []
+        notices += (
+            [visit._("The documents of accounts cannot be searched: %(reason)s.", reason=reason)] if reason else []
+        )
     if values["sends_customer_emails"] and not supplier.sends_customer_emails:
         notices.append(visit._("The system page shows whether the mail server can be used."))
     return visit.redirect(_address("suppliers", supplier.code), notice=" ".join(notices))
@@ -188,7 +190,7 @@ async def send_test_mail(visit: Visit) -> Response:
     supplier, server = await _supplier(visit), visit.console.settings.mail_server
     if server is None:
         raise visit.refusal(400, N_("The console has no mail server: IMPORTLEDGER_SMTP_URL is not set for the api."))
-    text = visit._("E-mails to customers of %(code)s can be sent.", code=supplier.code)
+    text = visit._("The mail server can send e-mails to customers of supplier %(code)s.", code=supplier.code)
     try:
         message = test_message(visit.person.email, subject=visit._("Test e-mail"), text=text, sender=server.sender)
         await visit.written(deliver, server, encoded_mail(message), within_s=MAIL_TIMEOUT_S)
@@ -196,7 +198,7 @@ async def send_test_mail(visit: Visit) -> Response:
         reason = sentence_at(error.code, "")
         raise visit.refusal(400, N_("The test e-mail was not sent. %(reason)s"), reason=reason) from error
     except ValueError as error:
-        raise visit.refusal(400, N_("Your e-mail address cannot be used.")) from error
+        raise visit.refusal(400, N_("The service cannot send e-mails to your e-mail address.")) from error
     notice = visit._("The mail server has accepted a test e-mail to your address.")
     return visit.redirect(_address("suppliers", supplier.code), notice=notice)
 
@@ -213,7 +215,7 @@ def _refuse_foreign_places(visit: Visit, supplier: SupplierListed, values: dict[
         if not is_root_below(values["documents_root"], places):
             raise visit.refusal(
                 400,
-                N_("The documents root must be one of these URLs or below one of them: %(places)s"),
+                N_("The place of documents must be one of these URLs, or a folder below one of these URLs: %(places)s"),
                 places=", ".join(places),
             )
 
@@ -363,7 +365,7 @@ def _organisation(visit: Visit) -> str:
     """Return the organisation in the form. Users who do not see all suppliers may name only their own."""
     organisation = visit.form.text("organisation")
     if not people.ORGANISATION_NAME.match(organisation):
-        raise visit.refusal(400, N_("The organisation must have 1 to 128 characters and no slash."))
+        raise visit.refusal(400, N_("The name of the organisation must have 1 to 128 characters and no slash."))
     if visit.person.reach is not None and organisation != visit.person.organisation:
         raise visit.refusal(403, _NOT_YOURS)
     return organisation

@@ -372,14 +372,14 @@ def test_a_run_is_compared_with_a_manifest_and_certified(
     other.write_text(json.dumps(totals | {"customers": 77}))
     with desk(browser, service, cookies_for(service, "support")) as sitting:
         page = sitting.open(f"/console/runs/{book.supplier}/{RUN}/")
-        page.get_by_text("Compare with the importer's manifest").click()
-        page.get_by_label("File that importbook manifest has made").set_input_files(other)
+        page.get_by_text("Compare the run with the importer's manifest").click()
+        page.get_by_label("Manifest: file that the command importbook manifest has written").set_input_files(other)
         page.get_by_role("button", name="Compare", exact=True).click()
         expect(page.locator("#compared")).to_contain_text("1 difference")
         expect(page.locator("#compared li")).to_contain_text("customers")
         expect(page.locator("#compared li")).to_contain_text("77")
-        page.get_by_text("Compare with the importer's manifest").click()
-        page.get_by_label("File that importbook manifest has made").set_input_files(equal)
+        page.get_by_text("Compare the run with the importer's manifest").click()
+        page.get_by_label("Manifest: file that the command importbook manifest has written").set_input_files(equal)
         with page.expect_download() as download:
             page.get_by_role("button", name="Download the certificate").click()
         certificate = json.loads(download.value.path().read_text())
@@ -389,7 +389,9 @@ def test_a_run_is_compared_with_a_manifest_and_certified(
             True,
         )
         page.get_by_role("button", name="Compare", exact=True).click()
-        expect(page.locator("#compared")).to_contain_text("The source and the platform are equal.")
+        expect(page.locator("#compared")).to_contain_text(
+            "The totals of the source system and of the platform are equal."
+        )
 
 
 def test_actions_on_many_imports_appear_at_the_first_tick(

@@ -165,7 +165,7 @@ def test_figures_that_are_late_say_so_on_every_page_that_shows_them(book: Ledger
             admin.execute("ALTER TABLE events ENABLE TRIGGER USER")
         for page in pages:
             words = words_of(browser.get(page).text)
-            assert re.search(r"This page is as of .* it lacks [1-9] later events\.", words), page
+            assert re.search(r"This page shows the state of .* without [1-9] later events\.", words), page
         assert "Counts can be up to" not in browser.get("/console/").text
         missed = words_of(find(browser, "Lavendel").text)
         assert ("No match so far." in missed, "No import matches" in missed) == (True, False)
@@ -433,7 +433,7 @@ def test_pages_are_honest_where_there_is_nothing(ledger: Ledger, database: Postg
     with visiting(database, signed_in(ledger)) as browser:
         for path, says in (
             ("/console/", "There is no supplier that you may see."),
-            ("/console/imports/?supplier=NOBODY", "No import matches."),
+            ("/console/imports/?supplier=NOBODY", "No import matches the filters."),
             ("/console/errors/", "No import has failed."),
             ("/console/projections/", "import_status"), ("/console/proof/", "There is no checkpoint yet."),
             ("/console/?period=week", "No activity in this period."),
@@ -513,7 +513,7 @@ def test_the_first_page_begins_with_what_somebody_has_to_do(book: Ledger, databa
         assert "Parked streams Throughput 1" in todo
     with visiting(database, signed_in(book, suppliers=("FOREIGN",))) as browser:
         todo = words_of(browser.get("/console/").text).partition("Suppliers")[0]
-        assert "Nothing: no import waits for anybody." in todo
+        assert "Nothing to do: no import waits for a user's decision." in todo
 
 
 def test_findings_of_doctor_are_among_what_an_operator_has_to_do(book: Ledger, database: PostgresUrls) -> None:
@@ -538,7 +538,7 @@ def test_a_cause_of_failures_unfolds_to_examples_and_what_to_do(book: Ledger, da
         assert "To do: Compare the IBAN with the mandate" in shown
         assert re.search(r"Examples: E-2 \(NORDWIND\) , E/1 \(NORDWIND\)", shown)
         text = unescape(re.findall(r"<textarea[^>]*>(.*?)</textarea>", cause, re.DOTALL)[0])
-        assert text.startswith("Accounts of NORDWIND that fail for one cause: 2\n")
+        assert text.startswith("Number of accounts of NORDWIND that fail for the same cause: 2\n")
         assert "Yılmaz" not in page
         assert re.search(r'class="number">100%</td>', page)
         [listed] = re.findall(r'href="(/console/imports/export/[^"]*)"', page)

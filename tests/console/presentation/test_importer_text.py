@@ -33,6 +33,6 @@ def test_the_text_about_a_cause_names_suppliers_and_number(path: str, place: str
     says = sentence_at("blank", path)
     text = text_about_cause(["A", "B"], "1.234", "blank", path, says, german, Formats("de").sentence)
     first, _, problem, _, _, last = text.splitlines()
-    assert first == "Konten von A, B, die aus derselben Ursache fehlschlagen: 1.234"
+    assert first == "Zahl der Konten von A, B, die aus derselben Ursache fehlschlagen: 1.234"
     assert problem == f"{german_of(says)} ({place})"
     assert "Liste" in last

@@ -127,15 +127,17 @@ def test_the_forms_of_listed_actions_propose_and_a_proposal_is_rejected_with_a_r
     with visitor(app, ben) as browser:
         erasure, completion, _, retry = proposals_in(browser.get(PROPOSALS).text)
         changed = send(browser, f"{PROPOSALS}t_{retry}/approve/", at=PROPOSALS)
-        assert "What would happen has changed since the proposal" in words_of(changed.text), "one was retried already"
+        assert "The effect of the operation would differ from its preview" in words_of(changed.text), (
+            "one was retried already"
+        )
         for reason, status in (("", 400), ("too early", 303)):
             sent = send(browser, f"{PROPOSALS}t_{completion}/reject/", {"reason": reason}, at=PROPOSALS)
             assert sent.status_code == status
         assert "Rejected by Ben: too early" in words_of(browser.get("/console/tasks/").text)
     with visitor(app, signed_in(ledger)) as support:
-        assert "You may not decide this proposal." in words_of(support.get(PROPOSALS).text)
+        assert "You may neither approve nor reject this proposal." in words_of(support.get(PROPOSALS).text)
         refused = send(support, f"{PROPOSALS}t_{erasure}/approve/", at=HOME)
-        assert "right to do this" in words_of(refused.text)
+        assert "right to request this operation" in words_of(refused.text)
 
 
 def test_without_the_setting_there_is_no_page_in_the_navigation(

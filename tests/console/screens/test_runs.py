@@ -30,8 +30,12 @@ def add_up(ledger: Ledger) -> None:
 @pytest.mark.parametrize(
     ("language", "sentence", "groups"),
     [
-        ("en", "The platform has lost or altered this account.", "Accounts differ in 2 of 4,096 groups."),
-        ("de", "Die Plattform hat dieses Konto verloren oder geändert.", "In 2 von 4.096 Gruppen weichen Konten ab."),
+        ("en", "The platform has lost or altered this account.", "Accounts differ in 2 of 4,096 groups of accounts."),
+        (
+            "de",
+            "Die Plattform hat dieses Konto verloren oder geändert.",
+            "In 2 von 4.096 Gruppen von Konten weichen Konten ab.",
+        ),
     ],
 )
 def test_altered_accounts_are_named_and_others_counted(

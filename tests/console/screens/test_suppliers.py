@@ -74,7 +74,7 @@ def test_an_operator_sets_up_a_supplier_a_key_and_a_user(database: PostgresUrls,
             assert send(browser, erase, {"confirm": "x"}, at=home).status_code == 400
             send(browser, erase, {"confirm": "eve@example.org"}, at=home)
             assert isinstance(ledger.history(stream_of(user_id))[-1].event, UserErased)
-            assert "Queue 0 imports waiting" in words_of(browser.get("/console/system/").text)
+            assert "Queue 0 imports that wait" in words_of(browser.get("/console/system/").text)
     [event] = [
         recorded.event
         for recorded in ledger.history("supplier/NW")
@@ -129,7 +129,7 @@ def test_a_key_that_is_not_created_says_why_in_words(database: PostgresUrls, nor
         for _ in range(4):
             nordwind.execute(task[0], StartOwnerTask(), at=now(), by="relay")
         words = words_of(browser.get(at).text)
-        assert "fehlgeschlagen Das Relay endete in jedem von drei Versuchen." in words
+        assert "fehlgeschlagen Das Relay, ein Prozess des Dienstes, endete in jedem von drei Versuchen." in words
         assert "given up" not in words
 
 
@@ -184,7 +184,7 @@ def test_a_wrong_setting_is_shown_at_its_field_and_what_was_typed_stays(
         assert "<option selected>strict" in refused.text
         field = refused.text.partition('name="documents_root"')[2]
         assert field.partition(">")[2].startswith(
-            '<span class="error" role="alert" id="documents_root-error">The value'
+            '<span class="error" role="alert" id="documents_root-error">The setting'
         )
         assert '<details open class="do"><summary>Change the settings' in refused.text
         assert refused.text.count("<script>alert") == 0
@@ -208,7 +208,7 @@ def test_a_documents_root_that_cannot_be_reached_is_named(
             done = send(browser, form, fields | {"documents_root": root}, at=at)
             words = words_of(browser.get(done.headers["location"]).text)
             assert "The settings were changed." in words
-            assert ("The documents cannot be looked for:" in words) == is_named
+            assert ("The documents of accounts cannot be searched:" in words) == is_named
         mails = fields | {"documents_root": "", "sends_customer_emails": "on"}
         done = send(browser, form, mails, at=at)
         assert "whether the mail server can be used" in words_of(browser.get(done.headers["location"]).text)
@@ -264,14 +264,14 @@ def test_an_operator_of_one_organisation_sets_a_documents_root_only_at_an_allowe
     own, everywhere = (signed_in(ledger, role="operator", suppliers=(code,)) for code in ("NW", "*"))
     with console_app(database) as app, visitor(app, own) as browser:
         refused = send(browser, form, fields | {"documents_root": mine}, at=at)
-        assert (refused.status_code, "operator must first allow" in words_of(refused.text)) == (400, True)
+        assert (refused.status_code, "must first permit a URL" in words_of(refused.text)) == (400, True)
     places = ConsoleSettings(places={"Nordwind Energie": ("file:///srv/nord", "s3://nord"), "X": ("s3://sued",)})
     with console_app(database, settings=places) as app, visitor(app, own) as browser:
         for root in foreign:
             refused = send(browser, form, fields | {"documents_root": root}, at=at)
             words = words_of(refused.text)
             assert refused.status_code == 400
-            assert "below one of them: file:///srv/nord, s3://nord" in words, words
+            assert "below one of these URLs: file:///srv/nord, s3://nord" in words, words
             assert "sued" not in words
         assert send(browser, form, fields | {"documents_root": mine}, at=at).status_code == 303
         assert (state().documents_root, state().documents_organisation) == (mine, "Nordwind Energie")
