@@ -266,7 +266,9 @@ def test_an_operator_sees_how_far_a_projection_is_and_what_came_of_it(
         page.get_by_role("button", name="Jetzt prüfen").click()
         expect(page.get_by_role("status")).to_contain_text("Der Vorgang wurde angefordert.")
         expect(page.locator("#tasks .state").first).to_have_text("erledigt", timeout=60_000)
-        expect(page.get_by_text("Alle Zeilen stimmen mit dem Protokoll überein.")).to_be_visible()  # without a reload
+        expect(
+            page.get_by_text("Alle Zeilen der Sicht stimmen mit dem Protokoll überein.")
+        ).to_be_visible()  # without a reload
 
 
 def test_a_live_part_that_is_refreshed_keeps_the_focus(service: RunningService, browser: Browser, book: Book) -> None:
