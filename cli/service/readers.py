@@ -103,11 +103,15 @@ def checkpoints_url(name: str, value: str) -> str:
 
 
 def four_eyes(name: str, value: str) -> frozenset[OwnerTaskKind]:
-    """Read the actions that need a second person, and return the kinds of their tasks."""
+    """Read the actions that need a second person, and return the kinds of their tasks.
+
+    A supplier that is set to complete is released, so `release` covers `complete`.
+    """
     actions = [action.strip() for action in value.split(",")]
     if unknown := [action for action in actions if action not in SECOND_PERSON]:
         raise SettingError(f"{name} must name actions out of {', '.join(SECOND_PERSON)}, and not {unknown[0]!r}.")
-    return frozenset(SECOND_PERSON[action] for action in actions)
+    covered = {"complete"} if "release" in actions else set()
+    return frozenset(SECOND_PERSON[action] for action in {*actions, *covered})
 
 
 def places(name: str, value: str) -> dict[str, tuple[str, ...]]:
