@@ -9,7 +9,7 @@ import secrets
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from psycopg import Connection
@@ -48,7 +48,7 @@ from schemas.sentence import Sentence
 
 SUPPLIER_CODE = re.compile(r"[A-Za-z0-9_-]{1,32}\Z")
 ORGANISATION_NAME = re.compile(r"[^/\s][^/]{0,127}\Z")
-ROLES: tuple[UserRole, ...] = ("auditor", "support", "operator")
+ROLES: tuple[UserRole, ...] = get_args(UserRole)
 MAX_NAME = 100
 IMPORTS_AT_ONCE = 500
 """Imports per transaction of a bulk action."""

@@ -145,7 +145,7 @@ def grants(name: str, value: str) -> tuple[tuple[str, OpenIdGrant], ...]:
         if not claimed or role not in get_args(UserRole) or not codes:
             raise SettingError(
                 f"{name} must be such as ledger-support=support:Nordwind Energie:NORDWIND, with semicolons between "
-                "several. Roles are auditor, support and operator; suppliers must be named, or * for all."
+                f"several. Roles are {', '.join(get_args(UserRole))}; suppliers must be named, or * for all."
             )
         grant = OpenIdGrant(role=cast(UserRole, role), organisation=organisation or "Platform", suppliers=codes)
         grants.append((claimed, grant))

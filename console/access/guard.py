@@ -63,7 +63,8 @@ async def _answer(visit: Visit) -> Response:
 async def _enter(visit: Visit) -> Response | None:
     """Open the session and check the user's rights. Return a redirect if the user must sign in first, else None.
 
-    Raises ApiError if the user may not use the screen.
+    The overview leads users who may not see it to the first page that they may see. Raises ApiError if the user may not
+    use the screen.
     """
     screen = visit.screen
     if visit.token:
@@ -76,6 +77,9 @@ async def _enter(visit: Visit) -> Response | None:
         return _to_sign_in(visit)
     if "{supplier}" in screen.path and not visit.opened.may_touch(visit.path("supplier")):
         raise not_found()
+    if not visit.opened.may(screen.roles) and screen.path == "/":
+        home = next(entry for entry in visit.console.navigation if visit.opened.may_see(entry))
+        return visit.redirect(ROOT + home.path)
     if not visit.opened.may(screen.roles):
         raise visit.refusal(403, N_("Your role does not allow this action."))
     return None

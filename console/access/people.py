@@ -8,8 +8,10 @@ import msgspec
 from api.access.directory import ALL_SUPPLIERS
 from projections.auxiliary.sessions import OpenSession
 
-EVERYBODY = frozenset({"auditor", "support", "operator"})
-"""All roles that can sign in. Auditors change no imports; they may request verifications."""
+EVERYBODY = frozenset({"importer", "auditor", "support", "operator"})
+"""All roles that can sign in."""
+READERS = EVERYBODY - {"importer"}
+"""Roles that see all pages for reading. Auditors change no imports; they may request verifications."""
 DECIDERS = frozenset({"support", "operator"})
 """Roles that may retry and cancel."""
 OPERATORS = frozenset({"operator"})

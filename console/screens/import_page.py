@@ -16,7 +16,7 @@ from api.endpoints.problem_queries import import_problems, missing_paths, naming
 from api.http.body_checks import run_on_body
 from api.http.errors import not_found
 from api.http.limits import MAX_ANSWER_BYTES
-from console.access.people import DECIDERS, EVERYBODY, OPERATORS
+from console.access.people import DECIDERS, EVERYBODY, OPERATORS, READERS
 from console.access.requests import request_task, requested_notice
 from console.access.visit import ROOT, Visit, action, page
 from console.presentation.formats import Formats
@@ -95,6 +95,8 @@ _TAB_OF = {"rows-after": "platform", "records-after": "attached"} | dict.fromkey
 def _tab(visit: Visit) -> str:
     """Return the part that the address names, or that its parameters belong to."""
     tab = visit.query("tab")
+    if tab == "proof" and not visit.person.may(READERS):
+        return "history"
     return tab if tab in TABS else next((_TAB_OF[name] for name in _TAB_OF if visit.query(name)), "history")
 
 
@@ -105,6 +107,7 @@ def _tabs(visit: Visit, current: str) -> list[tuple[str, str, None, bool]]:
     return [
         (f"{address}?{urlencode({'tab': tab} | as_of)}", visit._(name), None, tab == current)
         for tab, name in TABS.items()
+        if tab != "proof" or visit.person.may(READERS)
     ]
 
 

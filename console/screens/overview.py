@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from api.description.problem_sentences import sentence_at
-from console.access.people import DECIDERS, EVERYBODY, OPERATORS
+from console.access.people import DECIDERS, OPERATORS, READERS
 from console.access.requests import reason_texts_of
 from console.access.visit import ROOT, Visit, page
 from console.presentation.listing import Filter
@@ -38,7 +38,7 @@ MAX_CAUSES = 5
 """Causes of failures among what is to do. The page of errors has all."""
 
 
-@page("/", roles=EVERYBODY, nav=N_("Overview"))
+@page("/", roles=READERS, nav=N_("Overview"))
 async def overview(visit: Visit) -> Response:
     """Show what is to do, the progress of the suppliers, and the activity of a period."""
     at, reach = now(), visit.person.listed_reach

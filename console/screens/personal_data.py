@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from api.http.database import in_thread
 from api.http.errors import not_found
-from console.access.people import EVERYBODY
+from console.access.people import READERS
 from console.access.requests import reason_texts_of, typed_reason
 from console.access.visit import Visit, action, page
 from console.presentation.listing import import_address
@@ -66,7 +66,7 @@ def _criteria(visit: Visit) -> DisclosureFilter:
     )
 
 
-@action("/personal-data/{supplier}/{external}/", roles=EVERYBODY)
+@action("/personal-data/{supplier}/{external}/", roles=READERS)
 async def show_personal_data(visit: Visit) -> Response:
     """Show an account's personal data for half an hour, with a reason."""
     supplier, external = visit.path("supplier"), visit.path("external")

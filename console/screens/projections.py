@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from api.http.database import in_thread
 from api.http.errors import not_found
-from console.access.people import EVERYBODY, OPERATORS
+from console.access.people import OPERATORS, READERS
 from console.access.requests import request_task, requested_notice
 from console.access.visit import ROOT, Visit, action, page
 from console.presentation.listing import import_address
@@ -33,7 +33,7 @@ async def _standings(visit: Visit) -> list[VersionStanding]:
     return await in_thread(read)
 
 
-@page("/projections/", roles=EVERYBODY, nav=N_("Views"))
+@page("/projections/", roles=READERS, nav=N_("Views"))
 async def projection_list(visit: Visit) -> Response:
     """List every version of every projection."""
     return visit.render(
@@ -43,7 +43,7 @@ async def projection_list(visit: Visit) -> Response:
     )
 
 
-@page("/projections/{name}/", roles=EVERYBODY)
+@page("/projections/{name}/", roles=READERS)
 async def projection(visit: Visit) -> Response:
     """Show a projection: its versions, its parked streams, and forms that request operations."""
     name, person = _name(visit), visit.person
@@ -73,7 +73,7 @@ async def projection(visit: Visit) -> Response:
     return visit.live(response, "tasks", is_live=any(task.is_open for task in tasks))
 
 
-@action("/projections/{name}/verify/", roles=EVERYBODY)
+@action("/projections/{name}/verify/", roles=READERS)
 async def verify_projection(visit: Visit) -> Response:
     """Request a comparison of the view with the log."""
     visit.require_all()

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 from starlette.responses import Response
 
-from console.access.people import EVERYBODY
+from console.access.people import READERS
 from console.access.requests import request_task
 from console.access.visit import ROOT, Visit, action, page
 from console.presentation.listing import hidden, revealed
@@ -46,7 +46,7 @@ VERDICTS: dict[str, tuple[str, str]] = {
 }
 
 
-@page("/proof/", roles=EVERYBODY, nav=N_("Proof"))
+@page("/proof/", roles=READERS, nav=N_("Proof"))
 async def proof(visit: Visit) -> Response:
     """Show the checkpoints, the keys, the last verification, and the comparison with a checkpoint in the address."""
     if not visit.query("compared"):
@@ -55,14 +55,14 @@ async def proof(visit: Visit) -> Response:
     return await _shown(visit, await _compared(visit, note), note)
 
 
-@action("/proof/compare/", roles=EVERYBODY)
+@action("/proof/compare/", roles=READERS)
 async def compare_checkpoint(visit: Visit) -> Response:
     """Redirect to the comparison of the log with a checkpoint that the user has uploaded or pasted."""
     note = _note_in(visit.form.secret("file").strip() or visit.form.secret("note"))
     return visit.redirect(f"{ROOT}/proof/?compared={hidden(note, visit.token)}#compared")
 
 
-@action("/proof/verify/", roles=EVERYBODY)
+@action("/proof/verify/", roles=READERS)
 async def verify_log(visit: Visit) -> Response:
     """Request the verification of the log against its checkpoints and, if given, the user's checkpoint.
 
@@ -79,7 +79,7 @@ async def verify_log(visit: Visit) -> Response:
     return visit.redirect(f"{ROOT}/proof/", notice=notice)
 
 
-@page("/imports/{supplier}/{external}/proof.zip", roles=EVERYBODY)
+@page("/imports/{supplier}/{external}/proof.zip", roles=READERS)
 async def download_proof(visit: Visit) -> Response:
     """Download the events of an account with their proof, without payloads."""
     supplier, external = visit.path("supplier"), visit.path("external")
@@ -103,7 +103,7 @@ async def download_proof(visit: Visit) -> Response:
     return Response(content, media_type="application/zip", headers=headers)
 
 
-@page("/proof/checkpoint.note", roles=EVERYBODY)
+@page("/proof/checkpoint.note", roles=READERS)
 async def download_checkpoint(visit: Visit) -> Response:
     """Download the newest signed checkpoint, to keep it outside the service."""
     listed = await visit.read(checkpoint_page, None)

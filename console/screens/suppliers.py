@@ -13,7 +13,7 @@ from api.description.problem_sentences import sentence_at
 from api.endpoints.supplier_settings import SUPPLIER_SETTINGS, URL
 from api.http.errors import not_found
 from api.http.status_codes import ApiError
-from console.access.people import EVERYBODY, OPERATORS
+from console.access.people import OPERATORS, READERS
 from console.access.requests import finished, reason_texts_of, request_task, requested_notice, write_typed
 from console.access.visit import ROOT, Visit, action, page
 from console.presentation.texts import N_
@@ -82,7 +82,7 @@ def _own(visit: Visit) -> str:
     return "" if visit.person.reach is None else visit.person.organisation
 
 
-@page("/suppliers/", roles=EVERYBODY, nav=N_("Administration"))
+@page("/suppliers/", roles=READERS, nav=N_("Administration"))
 async def supplier_list(visit: Visit) -> Response:
     """List the suppliers that the user sees."""
     query = partial(suppliers_page, suppliers=visit.person.reach)
@@ -113,7 +113,7 @@ async def key_list(visit: Visit) -> Response:
     return await _listed(visit, "keys", keys=listed, more=more, tasks=tasks)
 
 
-@page("/suppliers/{supplier}/", roles=EVERYBODY)
+@page("/suppliers/{supplier}/", roles=READERS)
 async def supplier_page(visit: Visit) -> Response:
     """Show a supplier's status and settings, and the forms that change them."""
     supplier = await _supplier(visit)

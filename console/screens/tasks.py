@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from console.access.people import EVERYBODY, OPERATORS
+from console.access.people import OPERATORS, READERS
 from console.access.requests import reason_texts_of
 from console.access.visit import ROOT, Visit, page
 from console.presentation.listing import import_address
@@ -24,7 +24,7 @@ from projections.views.owner_task import OwnerTask, count_owner_tasks, owner_tas
 AT_ONCE = 50
 
 
-@page("/tasks/", roles=EVERYBODY)
+@page("/tasks/", roles=READERS)
 async def tasks(visit: Visit) -> Response:
     """Show a page of the requested operations. Users who see only some suppliers see those about these."""
     query = partial(owner_tasks_page, suppliers=visit.person.reach)

@@ -12,7 +12,7 @@ from msgspec.structs import asdict, replace
 from eventstore.aggregates.aggregate import Aggregate, Command, Event, Events, Instant, State, event_of
 from eventstore.errors import IllegalTransition
 
-UserRole = Literal["auditor", "support", "operator"]
+UserRole = Literal["importer", "auditor", "support", "operator"]
 SignInMethod = Literal["link", "password", "openid"]
 
 

@@ -76,6 +76,7 @@ def test_a_user_of_an_organisation_without_keys_sees_the_suppliers_that_are_name
         assert "--supplier must name them" in cli.fails(*words)
     assert len(cli("user", "list", "--json").splitlines()) == 1
     assert "sees all suppliers." in cli(*words, "--supplier", "*")
+    assert "is importer." in cli("user", "role", "b@example.org", "--role", "importer", "--supplier", "NW")
     result = json.loads(cli("user", "create", "c@example.org", *words[3:], "--supplier", "*", "--json"))
     assert set(result) == {"user_id", "link", "expires_at"}
 

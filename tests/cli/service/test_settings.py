@@ -18,7 +18,7 @@ OIDC = {
     "IMPORTLEDGER_OIDC_ISSUER": "https://id.example",
     "IMPORTLEDGER_OIDC_CLIENT_ID": "ledger",
     "IMPORTLEDGER_OIDC_CLIENT_SECRET": "s" * 20,
-    "IMPORTLEDGER_OIDC_ROLES": "staff=operator:Platform:*",
+    "IMPORTLEDGER_OIDC_ROLES": "staff=operator:Platform:*;team=importer:Nordwind:NW",
 }
 NOWHERE = "/nowhere/at/all.pem"
 WRONG: dict[str, list[str]] = {
