@@ -38,8 +38,9 @@
         { ...axis, size: 64, values: (_, ticks) => ticks.map((n) => Number.isInteger(n) ? whole.format(n) : "") },
         { ...axis, scale: "failures", side: 1, size: 48, grid: { show: false }, values: (_, ticks) => ticks.map((n) => Number.isInteger(n) ? whole.format(n) : "") },
       ],
-      series: [{ label: "", value: (_, at) => at ? moment.format(at * 1e3) : "" }, ...SERIES.map((name, n) => ({ label: names[n], scale: n < 2 ? "y" : "failures", value: (_, number) => number === null ? "" : whole.format(number), stroke: colour("line-" + name), width: 2, dash: dashes[n], points: { show: false } }))],
+      series: [{ label: box.dataset.time, value: (_, at) => at ? moment.format(at * 1e3) : "" }, ...SERIES.map((name, n) => ({ label: names[n], scale: n < 2 ? "y" : "failures", value: (_, number) => number === null ? "" : whole.format(number), stroke: colour("line-" + name), width: 2, dash: dashes[n], points: { show: false } }))],
     }, numbers(box), box);
+    plot.over.addEventListener("click", () => document.querySelector(`#${box.dataset.chart} [data-at="${plot.data[0][plot.cursor.idx]}"] a`)?.click());
     drawn.set(box, plot);
   }
 

@@ -63,7 +63,11 @@ async def overview(visit: Visit) -> Response:
         kinds=[(kind, visit._(KIND_NAMES[kind])) for kind in KINDS],
         chosen=chosen if chosen in codes else "",
         bars=bars,
-        filled=[bar for bar in reversed(bars) if any(getattr(bar, kind) for kind in KINDS)],
+        filled=[
+            (bar, _day_address(bar.at, chosen if chosen in codes else ""))
+            for bar in reversed(bars)
+            if any(getattr(bar, kind) for kind in KINDS)
+        ],
         sums={kind: sum(getattr(bar, kind) for bar in bars) for kind in KINDS},
         at=at,
         stale=await visit.read(stale_since, (IMPORT_PROGRESS.name, THROUGHPUT.name)),
@@ -93,6 +97,11 @@ async def _todo(visit: Visit, codes: list[str], at: datetime) -> dict[str, Any]:
 
 def _failing_address(code: str, path: str) -> str:
     return f"{ROOT}/imports/{Filter(code=code, path=path, fixed='no').query()}"
+
+
+def _day_address(at: datetime, supplier: str) -> str:
+    """Return the address of the imports that were sent on the day of a bar."""
+    return f"{ROOT}/imports/{Filter(supplier=supplier, day=at.astimezone(MARKET_TIME).date().isoformat()).query()}"
 
 
 def _address(visit: Visit, period: str, supplier: str) -> str:

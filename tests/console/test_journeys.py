@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Position, expect
 
 from tests.support.browser import HALF, NARROW, WIDE, Desk, chromium, cookies_for, desk
 from tests.support.folders import temporary_folder
@@ -201,6 +201,7 @@ def mend(book: Book) -> Path:
     return document
 
 
+@pytest.mark.promise("pages-without-script")
 @pytest.mark.usefixtures("hostile_reasons")
 @pytest.mark.parametrize("language", SCHEMES)
 def test_every_page_is_for_everybody_and_nothing_that_others_chose_runs(
@@ -329,12 +330,41 @@ def test_live_parts_can_be_paused(service: RunningService, browser: Browser, boo
         expect(page.get_by_text("Live", exact=True)).to_be_hidden()
 
 
+@pytest.mark.promise("chart-leads-to-imports")
+def test_the_chart_leads_to_the_imports_of_a_day_with_and_without_script(
+    service: RunningService, browser: Browser, book: Book
+) -> None:
+    for has_script in (True, False):
+        with desk(browser, service, cookies_for(service, "support"), java_script_enabled=has_script) as sitting:
+            page = sitting.open(f"/console/?period=day&supplier={book.supplier}")
+            if has_script:
+                expect(page.locator(".chart .u-axis")).to_have_count(3)  # times, imports, and failures on their own
+                chart, row = page.locator("[data-chart]"), page.locator("#chart-data tbody tr").first
+                begins, step, count = (
+                    int(chart.get_attribute(f"data-{name}") or 0) for name in ("from", "step", "count")
+                )
+                share = (int(row.get_attribute("data-at") or 0) - begins) / step / (count - 1)
+                box = page.locator(".u-over").bounding_box()
+                assert box is not None
+                place: Position = {"x": min(box["width"] * share, box["width"] - 2), "y": box["height"] / 2}
+                page.locator(".u-over").hover(position=place)
+                expect(page.locator(".u-legend .u-series").nth(1).locator(".u-value")).not_to_have_text("0")
+                page.locator(".u-over").click(position=place)
+            else:
+                page.get_by_text("Show as a table").click()
+                page.locator("#chart-data tbody a").first.click()
+            expect(page.get_by_role("heading", name="Imports", level=1)).to_be_visible()
+            expect(page.get_by_role("link", name=re.compile("^Sent on: "))).to_be_visible()
+            expect(page.get_by_role("link", name=book.stays)).to_be_visible()
+
+
 COUNTED = """addEventListener("click", (event) => {
     if (event.detail) sessionStorage.clicks = Number(sessionStorage.clicks || 0) + 1;
 }, true)"""
 """Counts clicks of the mouse, and not those that Enter in a form makes."""
 
 
+@pytest.mark.promise("text-in-three-clicks")
 def test_support_copies_the_text_for_the_importer_in_three_clicks(
     service: RunningService, browser: Browser, book: Book
 ) -> None:
@@ -396,6 +426,7 @@ def test_a_run_is_compared_with_a_manifest_and_certified(
         )
 
 
+@pytest.mark.promise("actions-at-first-tick")
 def test_actions_on_many_imports_appear_at_the_first_tick(
     service: RunningService, browser: Browser, book: Book
 ) -> None:
@@ -460,6 +491,7 @@ def test_an_auditor_compares_a_checkpoint_from_a_file(
         expect(page.get_by_role("heading", name="Access to personal data")).to_be_visible()
 
 
+@pytest.mark.promise("pages-without-script")
 def test_without_script_an_operator_lets_people_in_and_support_finds_and_retries(
     service: RunningService, browser: Browser, book: Book
 ) -> None:
@@ -493,6 +525,7 @@ def test_without_script_an_operator_lets_people_in_and_support_finds_and_retries
         expect(page.get_by_role("status")).to_contain_text("processed again")
 
 
+@pytest.mark.promise("pages-without-script")
 def test_by_keyboard_alone_an_account_is_found_and_retried(
     service: RunningService, browser: Browser, book: Book
 ) -> None:

@@ -465,6 +465,7 @@ def test_the_list_shows_the_masked_person_the_real_problem_and_the_run(book: Led
         assert re.search(r"E/1,ERRORED,,invalid_iban,payment_instructions\[\]\.bank_account\.iban,", exported)
 
 
+@pytest.mark.promise("filters-have-counts")
 def test_filters_are_chips_with_counts_and_can_be_removed(book: Ledger, database: PostgresUrls) -> None:
     with visiting(database, signed_in(book)) as browser:
         words = words_of(browser.get("/console/imports/").text)
@@ -484,6 +485,7 @@ def test_filters_are_chips_with_counts_and_can_be_removed(book: Ledger, database
         assert "“Demir” ×" in words_of(searched)
 
 
+@pytest.mark.promise("commands-in-one-drawer")
 def test_commands_are_in_one_drawer_that_support_does_not_have(book: Ledger, database: PostgresUrls) -> None:
     at = f"/console/imports/{SUPPLIER}/E%2F1/"
     for role, is_there in (("support", False), ("auditor", True), ("operator", True)):
@@ -494,6 +496,7 @@ def test_commands_are_in_one_drawer_that_support_does_not_have(book: Ledger, dat
                 assert "importledger " not in page.partition('<details class="cli">')[0]
 
 
+@pytest.mark.promise("overview-begins-to-do")
 def test_the_first_page_begins_with_what_somebody_has_to_do(book: Ledger, database: PostgresUrls) -> None:
     with visiting(database, signed_in(book, role="operator")) as browser:
         page = browser.get("/console/").text
@@ -511,6 +514,7 @@ def test_the_first_page_begins_with_what_somebody_has_to_do(book: Ledger, databa
         todo = words_of(browser.get("/console/").text).partition("Suppliers")[0]
         assert f"paused {SUPPLIER} 1 import waits" in todo
         assert "Parked streams Throughput 1" in todo
+        assert todo.index("Failed 2") < todo.index(f"paused {SUPPLIER}") < todo.index("Parked streams")
     with visiting(database, signed_in(book, suppliers=("FOREIGN",))) as browser:
         todo = words_of(browser.get("/console/").text).partition("Suppliers")[0]
         assert "Nothing to do: no import waits for a user's decision." in todo
