@@ -12,6 +12,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from telemetry.log import begin_process
+
 MAX_WRITTEN_BYTES = 2_000_000_000
 """Size of a file that a step may write. At this size the write fails."""
 MAX_MEMORY_BYTES = 8 << 30
@@ -20,6 +22,7 @@ _PR_SET_PDEATHSIG = 1
 
 def main() -> None:
     """Set the limits of this process, and run importbook with its arguments."""
+    begin_process("warning")
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -62,7 +62,7 @@ def _service(directory: _Suppliers, statuses: Callable[..., Awaitable[None]] = _
 
 
 def _post() -> Request:
-    return Request({"type": "http", "method": "POST", "headers": []})
+    return Request({"type": "http", "method": "POST", "query_string": b"", "headers": []})
 
 
 def _most_at_a_time(handle: Callable[[AccountImport], Callable[[Request, Call], Awaitable[Any]]], size: int) -> int:

@@ -56,7 +56,9 @@ def test_findings_and_parked_streams_name_no_account_of_another_tenant(
                     page = browser.get(path).text
                     assert ("OWN-1" in page) == (path != "/console/projections/")
                     assert ("FOREIGN" in page) == (sees_all and path != "/console/projections/")
-                    assert ("2 findings concern the whole log" in page) == (path.endswith("proof/") and not sees_all)
+                    assert ("2 findings of the verification concern the whole log" in page) == (
+                        path.endswith("proof/") and not sees_all
+                    )
                     assert ("Who asks" in page) == (sees_all and path.endswith("proof/"))
 
 
