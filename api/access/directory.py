@@ -86,17 +86,6 @@ class Directory:
     def key(self, key_id: str) -> Key | None:
         return self._keys.get(key_id)
 
-    def lowest_rate(self, organisation: str) -> int:
-        """Return the lowest rate limit of the organisation's valid importer keys, 0 if none has one."""
-        return min(
-            (
-                key.rate_per_s
-                for key in self._keys.values()
-                if (key.organisation, key.role, key.revoked_at) == (organisation, "importer", None) and key.rate_per_s
-            ),
-            default=0,
-        )
-
     async def refresh(self) -> None:
         """Read suppliers and keys that changed since the last read. Raises StoreUnavailable."""
         await self._reads.run()

@@ -59,10 +59,6 @@ LOG_RIGHTS: Mapping[str, Rights] = {
     "failed_sign_ins": Rights(api="SIUD", worker="", relay=""),
     "typed_reasons": Rights(api="SI", worker="", relay=""),
     "owner_task_progress": Rights(worker="", relay="SIU"),
-    "books": Rights(relay=""),
-    "book_files": Rights(api="SD", worker="SD", relay=""),
-    "book_chunks": Rights(api="SI", worker="SI", relay=""),
-    "book_steps": Rights(relay=""),
     "schema_migrations": READ,
     "appenders": READ,
     "stored_events": READ,
@@ -85,25 +81,6 @@ COLUMNS: Mapping[tuple[str, str, LiteralString], tuple[str, ...]] = {
         *("lease_until", "worked_at", "ended_at", "error"),
     ),
     ("reconciliations", "relay", "UPDATE"): ("ended_at", "error"),
-    ("books", "api", "INSERT"): ("book", "supplier", "run", "organisation", "user_id", "key"),
-    **{("books", kind, "UPDATE"): ("key", "touched_at", "erased_at", "erased_by") for kind in ("api", "worker")},
-    **{("book_files", kind, "INSERT"): ("book", "name", "size", "step") for kind in ("api", "worker")},
-    **{
-        ("book_files", kind, "UPDATE"): ("size", "received", "is_whole", "digest", "written_at")
-        for kind in ("api", "worker")
-    },
-    ("book_steps", "api", "INSERT"): (
-        *("step", "book", "kind", "command", "arguments", "user_id", "state", "counts", "preview"),
-        *("token", "holder", "expires_at"),
-    ),
-    ("book_steps", "api", "UPDATE"): (
-        *("state", "command", "arguments", "output", "error", "ended_at", "approved_by", "approved_at"),
-        *("approval", "token", "holder", "expires_at", "attempt", "percent", "exit_code"),
-    ),
-    ("book_steps", "worker", "UPDATE"): (
-        *("state", "command", "arguments", "output", "error", "ended_at", "started_at", "percent", "exit_code"),
-        *("token", "worker", "attempt", "lease_until"),
-    ),
     ("refused_attempts", "api", "INSERT"): (
         *("supplier", "external_account_number", "attempted_at", "operation", "code", "problems", "id"),
     ),
