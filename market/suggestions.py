@@ -20,10 +20,10 @@ from schemas.reading.work import TooMuchWork
 from schemas.sentence import Sentence
 from schemas.submission import is_wrapped, sent_submission
 
-MOST_SUGGESTIONS = 10
-"""Suggestions for one account. Each is checked with all rules."""
+MOST_VALUES = 10
+"""Values that are tried for one account. Each is checked with all rules."""
 MOST_BYTES = 2**18
-"""Bytes that are checked for the suggestions of one account. A larger account gets fewer, or none."""
+"""Bytes of an account times the values that are tried. For a larger account fewer values are tried, or none."""
 _BLANKS = " \t\r\n\u00a0\u2007\u202f\u200b\ufeff"
 _SEPARATORS = re.compile(rf"[{_BLANKS}.\-/()]")
 _PHONE = re.compile(rf"[^0-9+]*(\+?[0-9][0-9{_BLANKS}.\-/()]*)[^0-9+]*\Z")
@@ -53,7 +53,7 @@ def with_suggestions(
     body: bytes, problems: Sequence[Problem], terms: Terms, at: datetime, occasion: Occasion
 ) -> list[Problem]:
     """Return the problems of a body, those with a safe correction as `SuggestedProblem`."""
-    most = min(MOST_SUGGESTIONS, MOST_BYTES // max(1, len(body)))
+    most = min(MOST_VALUES, MOST_BYTES // max(1, len(body)))
     if not most or not problems:
         return [*problems]
 
@@ -105,7 +105,7 @@ def _is_better(after: set[tuple[str, str]] | None, before: set[tuple[str, str]] 
 
 
 def _candidates(body: bytes, problem: Problem) -> Iterator[tuple[bytes, Suggestion]]:
-    """Yield bodies with a value in the place of the wrong one, and the suggestion of that value."""
+    """Yield bodies in which another value replaces the wrong value, and the suggestion of that other value."""
     content = _decode(body)
     try:
         whole = content["payload"] if is_wrapped(body) else content

@@ -181,7 +181,7 @@ def test_accounts_are_compared_by_digests(service: RunningService, importer: Imp
     assert found[numbers[0]]["is_as_logged"] is True
     paths = {difference["path"]: difference for difference in found[numbers[0]]["paths"]}
     assert paths["customers.family_name"]["values"][0]["value"] != accounts[0]["customers"][0]["family_name"]
-    for difference in paths.values():  # a digest of a birth date, or of a name, would be as good as the value
+    for difference in paths.values():  # a digest of a name or birth date would disclose the value
         digests = [value["digest"] for value in difference["values"] if value["value"]]
         assert any(digests) is not difference["is_personal"] or not digests, difference
     assert float(paths["transfer_balance"]["values"][0]["value"]) == float(accounts[0]["transfer_balance"])
