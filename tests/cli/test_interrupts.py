@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import click
@@ -112,19 +113,28 @@ def test_an_interrupted_importbook_says_so(
     assert "Interrupted." in shown
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_an_ended_importbook_leaves_no_rows_behind(number: signal.Signals, folder: Path) -> None:
-    """Also if the connection of the terminal is cut."""
+@pytest.mark.parametrize(
+    ("number", "is_computing"),
+    [(signal.SIGINT, False), (signal.SIGTERM, False), (signal.SIGHUP, False), (signal.SIGTERM, True)],
+)
+def test_an_ended_importbook_leaves_no_rows_behind(number: signal.Signals, is_computing: bool, folder: Path) -> None:
+    """Also if the connection of the terminal is cut, or if the engine computes and has its own error for a signal."""
     (folder / "temporary").mkdir()
     (folder / "k.csv").write_text("NR\n" + "".join(f"{row}\n" for row in range(300_000)))
-    (folder / "m.yaml").write_text("account:\n  external_account_number: NR\n")
+    slow = "concat('aaaaaaaaaa', NR)"
+    for _ in range(2):
+        slow = f"replace({slow}, 'a', '{'a' * 40}')"
+    (folder / "m.yaml").write_text(f'where: "length({slow}) > 0"\naccount:\n  external_account_number: NR\n')
     command = [*COMMAND, "map", "check", "m.yaml", "k.csv", "--supplier", "NORDWIND"]
     environment = os.environ | {"TMPDIR": str(folder / "temporary")}
     with subprocess.Popen(
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as process:
-        wait_for(lambda: any((folder / "temporary").glob("importbook-*/rows.csv")), "the rows are written")
+        rows = partial((folder / "temporary").glob, "importbook-*/rows.csv")
+        wait_for(lambda: any(rows()), "the rows are written")
+        if is_computing:
+            wait_for(lambda: not any(rows()), "the engine has read the rows, and chooses them")
         process.send_signal(number)
         shown, _ = process.communicate(timeout=60)
-    assert (process.returncode, b"Interrupted." in shown) == (130, True)
+    assert (process.returncode, b"Interrupted." in shown) == (130, True), shown
     assert not any((folder / "temporary").iterdir())

@@ -223,6 +223,10 @@ class Engine:
         except self._errors as error:
             reason = str(error).partition("\n")[0]
             raise Unreadable(f"The mapping cannot be applied to the tables: {reason}") from None
+        except RuntimeError as error:
+            if str(error) != "Query interrupted":
+                raise
+            raise KeyboardInterrupt from None  # the engine's error for a signal
 
 
 def _quoted(text: str) -> str:
