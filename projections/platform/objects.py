@@ -83,7 +83,8 @@ def _value(column: Column) -> str:
 def object_writer(wire_type: type[Wire]) -> Callable[[str], bytes]:
     """Return the function that writes an object of `select_objects` without empty fields.
 
-    Values of any JSON keep their bytes. Texts are not checked: the rules may have changed since they were imported.
+    Decimals and values of any JSON keep their bytes. Texts are not checked: the rules may have changed since they were
+    imported.
     """
     decode = msgspec.json.Decoder(_sparse(wire_type)).decode
     return lambda content: encode_json(decode(content))
@@ -110,7 +111,7 @@ def _sparse_type(node: inspect.Type) -> Any:
             return tuple[_sparse(inner), ...]  # type: ignore[misc]
         case inspect.VarTupleType():
             return tuple[Any, ...]
-        case _ if is_free(node):
+        case _ if is_free(node) or isinstance(node, inspect.DecimalType):  # as a float, a decimal could lose digits
             return msgspec.Raw
         case _:
             return Any

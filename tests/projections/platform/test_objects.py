@@ -70,6 +70,8 @@ def with_repeated(account: Any, repeated: list[tuple[str | int, ...]]) -> Any:
 @pytest.mark.promise("pull-gives-content-back")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example([], [])
+@example([(("payment_schedules", 0, "amount"), "1234567890.12345678")], [])
+@example([(("payment_schedules", 0, "amount"), "0.10")], [])
 @example([(("metadata", 0, "value"), ODD), (("notes", 0, "created_at"), MOMENTS[3])], [*REPEATED])
 @given(CHANGES, st.lists(st.sampled_from(REPEATED), max_size=4))
 def test_an_account_comes_back_from_its_rows(
