@@ -146,9 +146,12 @@ def _register_count_fits_tariffs(meter: Meter) -> bool:
 @reading("digits", "readings[].value")
 def _fits_its_digits(register: Register) -> bool:
     digits = register.digits
-    return digits is UNSET or all(
-        len(r.value) <= digits or abs(int(Decimal(r.value))) < 10**digits for r in register.readings
-    )
+    if digits is not UNSET:
+        for meter_reading in register.readings:
+            value = meter_reading.value
+            if len(value) > digits and abs(int(Decimal(value))) >= 10**digits:
+                return False
+    return True
 
 
 @reading("digits", "readings[].value", "readings[].read_at")

@@ -99,7 +99,7 @@ def problem_names(problems: Sequence[Problem]) -> tuple[str, ...]:
 
 def _task_problems(task: TaskParams, terms: Terms, at: datetime, occasion: Occasion) -> list[Problem]:
     """Return the problems of the processing parameters: dry run and window of time."""
-    if occasion is Occasion.PROCESS:
+    if occasion is Occasion.PROCESS or (task == _NO_TASK and not terms.is_dry_run_only):
         return []
     start = instant(task.schedule_window_start) if task.schedule_window_start else None
     end = instant(task.schedule_window_end) if task.schedule_window_end else None
@@ -117,6 +117,7 @@ def _task_problems(task: TaskParams, terms: Terms, at: datetime, occasion: Occas
     ]
 
 
+_NO_TASK = TaskParams()
 _START, _END, _DAYS = "schedule_window_start", "schedule_window_end", MAX_WINDOW.days
 _TASK: dict[str, tuple[str, Sentence]] = {
     "schedule_window_start_in_past": (
