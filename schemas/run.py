@@ -255,7 +255,7 @@ class AccountDifference(Wire, frozen=True, kw_only=True):
     kind: Literal["missing", "additional", "different"]
     """Kind of the difference (Art): missing on the platform, additional there, or different."""
     digest: str
-    """Digest of the account on the platform; empty if it is missing (Prüfsumme)."""
+    """Digest of the account on the platform if no path differs, only its spelling; else empty (Prüfsumme)."""
     service_identifier: str | None
     """Number of the account (Vertragskontonummer); null while there is none."""
     status: ImportState | None

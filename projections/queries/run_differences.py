@@ -83,14 +83,22 @@ def run_differences(
         difference = AccountDifference(
             external_account_number=external,
             kind="missing" if not is_stored else "additional" if ours is None else "different",
-            digest=f"{content.digest:016x}" if content is not None and content.digest is not None else "",
+            digest="",
             service_identifier=number,
             status=status,
             is_erased=content is not None and not is_stored,
             is_as_logged=False if status == "PROCESSED" and content is None else None,
         )
-        if ours is not None and ours.paths and is_stored and number is not None:
-            difference = _with_paths(ledger, supplier, difference, ours, number, is_masked=is_masked)
+        if (
+            ours is not None
+            and ours.paths
+            and content is not None
+            and content.digest is not None
+            and number is not None
+        ):
+            difference = _with_paths(
+                ledger, supplier, difference, ours, number, f"{content.digest:016x}", is_masked=is_masked
+            )
         differences.append(difference)
     return differences
 
@@ -104,9 +112,19 @@ def _timed_connection(ledger: Ledger) -> Iterator[Connection[Any]]:
 
 
 def _with_paths(
-    ledger: Ledger, supplier: str, difference: AccountDifference, ours: SourceAccount, number: str, *, is_masked: bool
+    ledger: Ledger,
+    supplier: str,
+    difference: AccountDifference,
+    ours: SourceAccount,
+    number: str,
+    digest: str,
+    *,
+    is_masked: bool,
 ) -> AccountDifference:
-    """Return the difference with its paths and with the side that agrees with the log."""
+    """Return the difference with its paths and with the side that agrees with the log.
+
+    It has the account's digest only if no path differs. Who knows all other values could find a masked one by it.
+    """
     external = difference.external_account_number
     with _timed_connection(ledger) as connection:
         values = account_values(connection, number)
@@ -132,7 +150,7 @@ def _with_paths(
     return AccountDifference(
         external_account_number=external,
         kind=difference.kind,
-        digest=difference.digest,
+        digest="" if paths else digest,
         service_identifier=number,
         status=difference.status,
         is_as_logged=is_as_logged(ledger, stream_of(supplier, external), number),
