@@ -8,10 +8,13 @@ draw.
 """
 
 import hashlib
+import heapq
+import io
 import json
 import re
 import sys
 import zipfile
+from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -38,7 +41,7 @@ def draw(root: bytes, seed: str, population: "Mapping[str, Sequence[int]]", size
     before, sample = DRAW + root + seed.encode(), list[tuple[bytes, int, str]]()
     for stratum, share in shares({name: len(positions) for name, positions in population.items()}, size).items():
         hashes = ((hashlib.sha256(before + p.to_bytes(8, "big")).digest(), p, stratum) for p in population[stratum])
-        sample += sorted(hashes)[:share]
+        sample += heapq.nsmallest(share, hashes)
     return [(position, stratum) for _, position, stratum in sorted(sample)]
 
 
@@ -58,21 +61,21 @@ def shares(numbers: "Mapping[str, int]", size: int) -> "dict[str, int]":
     return {name: 1 + whole + (name in first) for name, (whole, _) in parts.items()}
 
 
-def read_population(folder: Path, statement: "Mapping[str, Any]", size: int) -> "dict[str, list[int]]":
+def read_population(folder: Path, statement: "Mapping[str, Any]", size: int) -> "dict[str, array[int]]":
     """Return the positions by stratum that a sample was drawn from. Raises Invalid.
 
     Unless it is the signed file with increasing positions up to `size`, and as many as the sample says, it is refused.
     """
     content = _sample_file(folder, statement, POPULATION)
-    population: dict[str, list[int]] = {}
+    population: dict[str, array[int]] = {}
     last, number = 0, 0
     try:
-        for line in content.decode().splitlines():
-            position, _, stratum = line.partition(";")
+        for line in io.BytesIO(content):
+            position, _, stratum = line.decode().rstrip("\n").partition(";")
             if not last < int(position) <= size:
                 raise Invalid(f"{POPULATION}: positions must increase up to {size}: {position} does not")
             last, number = int(position), number + 1
-            population.setdefault(stratum, []).append(last)
+            population.setdefault(stratum, array("Q")).append(last)
     except ValueError as error:
         raise Invalid(f"{POPULATION} must have lines POSITION;STRATUM") from error
     if number != statement["population"]:
