@@ -46,8 +46,9 @@ class SupplierFirst(click.Group):
 def archive() -> None:
     """Archive a finished supplier in an object store.
 
-    `archive SUPPLIER --to URL` writes log, payloads and proofs to a signed file, reads it back and checks it. Then the
-    payloads are deleted from the database: only the archive has them, encrypted, without their keys. Events stay.
+    `archive SUPPLIER --to URL` writes events, payloads and proofs to a signed file, reads the file again and checks it.
+    Then `archive` deletes the payloads from the database: only the archive has the encrypted payloads, without their
+    keys. Events stay in the database.
     """
 
 
@@ -75,8 +76,8 @@ def _archive_url(context: click.Context, parameter: click.Parameter, value: str)
 def archive_one(code: str, url: str, as_json: bool) -> None:
     """Archive a supplier, then delete its payloads from Postgres.
 
-    The status of SUPPLIER must be complete, without pending imports. If the verb is killed, run it again. `archive
-    attach` brings the payloads back.
+    The status of SUPPLIER must be complete, without pending imports. If `archive` is killed, run it again. `archive
+    attach` writes the payloads into the database again.
     """
     settings = Settings.from_environment()
     key = sealing_key(settings)
@@ -135,7 +136,7 @@ def verify_archive(code: str, as_json: bool) -> None:
 def attach(code: str, as_json: bool) -> None:
     """Attach the payloads of an archive to the database again.
 
-    Payloads of erased persons are left out. The archive of SUPPLIER stays.
+    Leaves out payloads of erased persons. Does not delete the archive of SUPPLIER.
     """
     settings = Settings.from_environment()
     with administrator(admin_url()) as connection, open_ledger() as ledger:

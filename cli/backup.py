@@ -31,8 +31,8 @@ CHECKPOINT = "checkpoint.note"
 def backup(folder: Path, keys: Path | None, without_keys: bool, as_json: bool) -> None:
     """Write a backup while the service runs.
 
-    All files in DIR are of one snapshot. --keys writes personal data to a folder of its own and encrypts the rest. With
-    the sealing key the backup has a signed checkpoint, with which `restore --verify` compares the restored log.
+    All files in DIR are of one snapshot. --keys writes personal data to a separate folder and encrypts the other files.
+    With the sealing key, the backup has a signed checkpoint, with which `restore --verify` compares the restored log.
     """
     url = admin_url()
     sign, why_unsigned = _signing(url, Settings.from_environment())

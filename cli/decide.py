@@ -57,7 +57,7 @@ def cancel(supplier: str, external: str | None, is_all: bool, reason: str, as_js
 def retry(supplier: str, external: str | None, is_all: bool, code: str | None, reason: str, as_json: bool) -> None:
     """Process errored imports of a supplier again.
 
-    EXTERNAL is the external account number at SUPPLIER. Instead of it, choose imports with --code or --all.
+    EXTERNAL is the external account number at SUPPLIER. Instead of EXTERNAL, choose imports with --code or --all.
     """
     _exactly_one(external is not None, is_all, code is not None)
     with open_ledger() as ledger:
@@ -84,11 +84,11 @@ def retry(supplier: str, external: str | None, is_all: bool, code: str | None, r
 def erase(supplier: str, external: str | None, reason: str, as_json: bool) -> None:
     """Erase a person, or the contacts of a market participant.
 
-    EXTERNAL is the external account number at SUPPLIER. Payloads, key, platform records and refused attempts
-    are erased. History and proofs stay, without content.
+    EXTERNAL is the external account number at SUPPLIER. Deletes payloads, key, platform records and refused requests.
+    History and proofs stay, without content.
 
-    Instead of both, participant/ORGANISATION/CODE names a market participant, whose contacts are erased. A participant
-    of the operator has no organisation: participant//CODE.
+    Instead of SUPPLIER and EXTERNAL, participant/ORGANISATION/CODE names a market participant, whose contacts are
+    erased. A participant of the operator has no organisation: participant//CODE.
     """
     if external is None:
         _erase_contacts(supplier, reason, as_json=as_json)

@@ -53,11 +53,11 @@ REHEARSAL, RUN = "rehearsal", "go-live"
     type=click.Path(path_type=Path),
     help="Data folder [default: a temporary one]",
 )
-@click.option("--exit", "is_to_exit", is_flag=True, help="End after the import; exit code 0 where it succeeded.")
+@click.option("--exit", "is_to_exit", is_flag=True, help="End after the import, with exit code 0 if it succeeded.")
 def demo(port: int, accounts: int, seed: int, data_dir: Path | None, is_to_exit: bool) -> None:
-    """Import a sample book into a service of its own.
+    """Start a service and import a sample book into it.
 
-    Shows each command of an importer: rehearsal, import and certificate of a book of German accounts.
+    Shows the commands with which an importer rehearses, imports and certifies a book of German accounts.
     """
     settings = Settings.from_environment()
     begin_process("error")

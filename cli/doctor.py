@@ -43,8 +43,8 @@ _WITHOUT_DATABASE: tuple[Callable[[CheckInput], Iterator[Finding]], ...] = (
 def doctor(backups: Path | None, *, as_json: bool) -> int:
     """Check settings, database, processes and surroundings.
 
-    Results are listed from good to wrong, with the command or setting that helps. Nothing is changed, and no personal
-    data is shown. Exit code 1 when something is wrong.
+    Lists the results from good to wrong, with the command or setting that fixes each fault. Changes nothing, and shows
+    no personal data. Exit code 1 if a check fails.
     """
     findings = graded(backups)
     for finding in findings:

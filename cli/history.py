@@ -78,9 +78,10 @@ def history(
 ) -> None:
     """Show every event of an account, oldest first.
 
-    EXTERNAL is the external account number at SUPPLIER. Events of its e-mails and attached records are included.
+    EXTERNAL is the external account number at SUPPLIER. The history includes events of the account's e-mails and
+    attached records.
 
-    Instead of both, name a record of the market: participant/ORGANISATION/CODE or
+    Instead of SUPPLIER and EXTERNAL, name a record of the market: participant/ORGANISATION/CODE or
     price-sheet/ORGANISATION/CODE/DOCUMENT. Records of the operator have no organisation: participant//CODE.
     """
     stream = market_stream(supplier_code) if external is None else ""

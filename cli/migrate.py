@@ -78,15 +78,16 @@ class Plan(msgspec.Struct, frozen=True):
 def migrate(is_check: bool, as_json: bool) -> int:
     """Migrate the database to the schema of this version.
 
-    Shows the plan first. The database is that of DATABASE_ADMIN_URL, or of the service on the data folder. Missing
-    database roles importledger_api, importledger_worker and importledger_relay are created. The role of DATABASE_URL
-    gets the rights of all three.
+    Shows the plan, then migrates the database of DATABASE_ADMIN_URL, or of the service on the data folder. Creates the
+    database roles importledger_api, importledger_worker and importledger_relay if they are missing, and grants the
+    rights of all three to the role of DATABASE_URL.
 
-    The service may run meanwhile, unless --check reports otherwise. A lock is requested for 0.4 s at a time, 100 times,
-    so that accounts are still accepted. If the verb is killed, run it again.
+    The service may run during a migration, unless --check names processes that must be stopped. The migration waits for
+    a lock at most 0.4 s at a time, up to 100 times, so that the service can accept accounts meanwhile. If `migrate` is
+    killed, run it again.
 
-    Exit codes of --check: 0 nothing to do, 2 processes of the previous version may continue, 3 they must be stopped.
-    Exit code 1 is an error, such as a database that is newer than this version.
+    Exit codes of --check: 0 nothing to do, 2 processes of the previous version may continue, 3 some processes of the
+    previous version must be stopped. Exit code 1 is an error, such as a database that is newer than this version.
     """
     settings = role_settings(is_role=False)
     owner = settings.database_admin_url or settings.database_url

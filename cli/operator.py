@@ -181,8 +181,8 @@ def key() -> None:
 def create_key(name: str, codes: tuple[str, ...], role: organisation.Role, rate: str | None, as_json: bool) -> None:
     """Create a key and print it once.
 
-    Only a digest of the key is stored, so it cannot be shown again. All api processes count the requests of the key
-    together in Redis. While Redis does not answer, each process applies the rate separately.
+    The service stores only a digest of the key, so it cannot show the key again. All api processes together count the
+    requests of the key in Redis. While Redis does not answer, each process applies the rate separately.
     """
     if not ORGANISATION_NAME.match(name):
         raise click.BadParameter("An organisation's name must have 1 to 128 characters and no slash.")

@@ -62,7 +62,8 @@ _all = click.option("--all", "is_all", is_flag=True, help="All projections, one 
 def projections(context: click.Context, as_json: bool) -> None:
     """Show the versions of all projections.
 
-    A line has position, lag, state, estimated rows, parked streams and last verification of a version.
+    Each line shows a version of a projection: position, lag, state, estimated rows, parked streams and last
+    verification.
     """
     if context.invoked_subcommand is not None:
         return
@@ -98,7 +99,8 @@ def _line(version: VersionStanding, lag_s: float) -> str:
 def verify(projection: Projection | None, is_all: bool, show: int, as_json: bool) -> None:
     """Compare a projection with the log.
 
-    Builds NAME beside the live version, as of one moment. Shows the first rows that differ; exit code 1 then.
+    Builds NAME again beside the live version, as of one position of the log, and shows the first rows that differ. Exit
+    code 1 if rows differ.
     """
     if (projection is None) != is_all:
         raise click.UsageError("Name one projection, or give --all.")
@@ -134,9 +136,9 @@ def rebuild(
 ) -> None:
     """Rebuild a projection beside the live version, and switch.
 
-    Builds NAME, catches up, compares, and switches in one transaction, without a pause for readers and writers. If it
-    is cancelled or killed, the live version stays as it is. `switch` can go back to the old version for seven days. No
-    e-mail is sent again.
+    Builds a new version of NAME, applies later events, compares the new version with the log, and switches in one
+    transaction, without a pause for readers and writers. If `rebuild` is cancelled or killed, the live version stays
+    unchanged. `switch` can make the old version live again for seven days. A rebuild sends no e-mail again.
     """
     if (projection is not None) + is_all + is_outdated != 1:
         raise click.UsageError("Name one projection, or give --all or --outdated.")
@@ -192,7 +194,7 @@ def _rebuild(connection: Connection[Any], projection: Projection, jobs: int, *, 
 def switch(projection: Projection, version: int, reason: str, as_json: bool) -> None:
     """Make another version of a projection live.
 
-    The other version of NAME is a new one, or the previous one, which is kept for seven days.
+    The other version of NAME is a new version, or the previous version, which is kept for seven days.
     """
     arguments = {"name": projection.name, "version": str(version)}
     with open_ledger() as ledger:
@@ -212,7 +214,7 @@ def switch(projection: Projection, version: int, reason: str, as_json: bool) -> 
 def accept(stream: str, as_json: bool) -> None:
     """Accept a parked stream, and stop reporting it.
 
-    Projections leave out the unreadable events of STREAM.
+    After this, projections leave out the unreadable events of STREAM.
     """
     with administrator(admin_url()) as connection:
         names = accept_parked(connection, stream, caused_by())
@@ -231,7 +233,7 @@ def heal(supplier: str, external: str | None, as_json: bool) -> None:
 
     EXTERNAL is the external account number at SUPPLIER.
 
-    Instead of both, name a record of the market: participant/ORGANISATION/CODE or
+    Instead of SUPPLIER and EXTERNAL, name a record of the market: participant/ORGANISATION/CODE or
     price-sheet/ORGANISATION/CODE/DOCUMENT. Records of the operator have no organisation: participant//CODE.
     """
     failed, stream = 0, market_stream(supplier) if external is None else ""

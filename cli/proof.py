@@ -34,8 +34,8 @@ def proof(
 ) -> None:
     """Write a proof of what happened to an account.
 
-    EXTERNAL is the external account number at SUPPLIER. `importledger-verify` checks the proof anywhere. With
-    --against, the proof includes consistency with that checkpoint.
+    EXTERNAL is the external account number at SUPPLIER. `importledger-verify` checks the proof on any machine. With
+    --against, the proof also shows that the log continues this checkpoint.
     """
     settings = Settings.from_environment()
     key = sealing_key(settings)

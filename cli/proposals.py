@@ -26,7 +26,7 @@ MOST = 1000
 def proposals(task_id: str | None, as_json: bool) -> None:
     """List the proposals that wait for a second person.
 
-    With ID, shows that proposal, also after its end.
+    With ID, shows this proposal, also after its end.
     """
     with open_ledger() as ledger:
         if task_id is not None:
@@ -41,13 +41,13 @@ def proposals(task_id: str | None, as_json: bool) -> None:
 
 @click.command("approve")
 @click.argument("task_id", metavar="ID")
-@click.option("--yes", "is_confirmed", is_flag=True, help="Do it; without it, only show the proposal.")
+@click.option("--yes", "is_confirmed", is_flag=True, help="Approval; without --yes, the proposal is only shown.")
 @json_option
 def approve_proposal(task_id: str, is_confirmed: bool, as_json: bool) -> None:
     """Approve a proposal of another person.
 
-    Without --yes, shows the proposal with ID. The relay carries it out after the approval, if nothing that it concerns
-    has changed since the proposal.
+    Without --yes, shows the proposal with ID. After the approval, the relay carries out the proposed operation, unless
+    the accounts or versions that it changes are no longer those of the proposal.
     """
     with open_ledger() as ledger:
         if is_confirmed:
@@ -70,7 +70,7 @@ def approve_proposal(task_id: str, is_confirmed: bool, as_json: bool) -> None:
 def reject_proposal(task_id: str, reason: str, as_json: bool) -> None:
     """Reject a proposal, or withdraw your own.
 
-    The operation with ID is not carried out.
+    The relay does not carry out the operation with ID.
     """
     with open_ledger() as ledger:
         reject(ledger, authority(), task_id, caused_by(), reason)

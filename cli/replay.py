@@ -46,7 +46,7 @@ class Replayed(msgspec.Struct):
 def replay(file: Path, as_json: bool) -> None:
     """Replay an exported history with today's code and rules.
 
-    Each event in FILE that would be decided differently is named; exit code 1 then.
+    Lists the events in FILE for which today's code decides differently. Exit code 1 if there are such events.
     """
     replayed = _replayed(file, as_json=as_json)
     begin = counted(replayed.partial_streams, "stream begins", "streams begin")

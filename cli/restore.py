@@ -58,7 +58,7 @@ SELECT split_part(note, E'\\n', 1), count(*) OVER () FROM log_checkpoints ORDER 
 @against_option
 @key_option
 @click.option("--keys", "key_folder", type=FOLDER, help="Newest folder of keys, which shows who was erased.")
-@click.option("--without-keys", is_flag=True, help="No keys: payloads cannot be read then.")
+@click.option("--without-keys", is_flag=True, help="Restore without keys, so that payloads cannot be read.")
 @click.option(
     "--confirm-access", is_flag=True,
     help="Keys, users and passwords are valid at once: none was revoked after the backup.",
@@ -77,10 +77,10 @@ def restore(
 ) -> None:
     """Restore a backup into an empty data folder or database.
 
-    The backup in DIR is restored into an empty data folder, or into the empty database at DATABASE_URL. Persons who
-    were erased after the backup, according to --keys, are erased again. Revoked keys stay revoked. All other keys are
-    refused until `key confirm`, and users cannot sign in until `user enable`. --verify and --against compare the log
-    with the checkpoint that was signed with the backup, and with yours.
+    Restores the backup in DIR into an empty data folder, or into the empty database at DATABASE_URL. Erases persons
+    again who were erased after the backup, according to --keys. Revoked keys stay revoked. The service refuses all
+    other keys until `key confirm`, and users cannot sign in until `user enable`. --verify and --against compare the log
+    with the checkpoint in the backup, and with your checkpoint.
     """
     settings = Settings.from_environment()
     target = msgspec.structs.replace(settings, data_dir=DataFolder(data_dir or settings.data_dir).path)

@@ -19,7 +19,7 @@ _NEXT = "Nothing was changed. Give --yes and --reason to do it."
 _reason = click.option(
     "--reason", default="", type=ShortText(MAX_REASON), help="Reason, kept in the log permanently: no personal data."
 )
-_yes = click.option("--yes", "is_confirmed", is_flag=True, help="Do it; without it, only show what would be done.")
+_yes = click.option("--yes", "is_confirmed", is_flag=True, help="Execution; without --yes, the numbers are only shown.")
 
 
 @click.command("revert")
@@ -38,12 +38,12 @@ def revert_accounts(
 ) -> None:
     """Revert accounts that were not released.
 
-    Without --yes, shows three numbers of SUPPLIER: accounts that can be reverted, accounts that cannot be reverted
-    with the reasons, and failed imports. EXTERNAL is an external account number; instead of it, choose
-    accounts with --run or --file.
+    Without --yes, shows how many accounts of SUPPLIER can be reverted, how many cannot, with the reasons, and how many
+    imports have failed. EXTERNAL is an external account number; instead of EXTERNAL, choose accounts with --run or
+    --file.
 
-    The account and its number are gone, and e-mails that were not sent are cancelled. Payload, history and proofs stay.
-    The importer can send the account again. If the verb is killed, run the same again.
+    A revert removes the account from the platform, retires its number, and cancels e-mails that were not sent. Payload,
+    history and proofs stay. The importer can send the account again. If `revert` is killed, run the same command again.
     """
     if sum((external is not None, bool(run), file is not None)) != 1:
         raise click.UsageError("Name one EXTERNAL, or give --run or --file.")
@@ -72,10 +72,10 @@ def revert_accounts(
 @_yes
 @json_option
 def release_accounts(supplier: str, run: str, reason: str, is_confirmed: bool, as_json: bool) -> None:
-    """Release accounts: they can never be reverted.
+    """Release accounts, so that they can never be reverted.
 
-    From then on the platform owns the accounts of SUPPLIER that are processed by now. Without --yes, shows their
-    number. A supplier that is set to complete is released.
+    Releases the accounts of SUPPLIER that are now processed; the platform owns released accounts. Without --yes, shows
+    the number of accounts. Setting a supplier to complete also releases its accounts.
     """
     _require_reason(is_confirmed, reason)
     with open_ledger() as ledger:

@@ -71,7 +71,7 @@ class Drawn(msgspec.Struct, frozen=True, kw_only=True):
 @click.argument("run")
 @click.option("--size", default=60, show_default=True, type=click.IntRange(1, 999), help="Number of accounts.")
 @click.option("--seed", default="", type=ShortText(MAX_REASON), help="Text that the auditor chose [default: none]")
-@click.option("--stratify", type=click.Choice(["balance", "status"]), help="Strata, of which each gets its share.")
+@click.option("--stratify", type=click.Choice(["balance", "status"]), help="Strata, each with its share of the sample.")
 @click.option("--against", metavar="CHECKPOINT", type=FILE, help="Checkpoint that the auditor has [default: a new one]")
 @click.option("--show", is_flag=True, help="Personal data in clear, with payloads. Requires --reason.")
 @click.option("--reason", default="", type=ShortText(MAX_REASON), help="Reason of --show, which auditors see.")
@@ -88,11 +88,13 @@ def sample(
 ) -> None:  # fmt: skip
     """Write a sample of a run for an auditor.
 
-    The seed and a signed checkpoint of the log decide which accounts of RUN are drawn. The folder has a table of source
-    and platform field by field, a proof of each account, and a form to sign. `importledger-verify FOLDER/sample.json`
-    checks the draw and the proofs, and `importledger verify FOLDER/sample.json` that no account of the run is missing.
+    The seed and a signed checkpoint of the log decide which accounts of RUN are drawn. The output folder has a table
+    that compares source and platform field by field, a proof of each account, and a form to sign. `importledger-verify
+    FOLDER/sample.json` checks the draw and the proofs, and `importledger verify FOLDER/sample.json` that no account of
+    the run is missing.
 
-    Give the auditor a checkpoint first, then ask for the seed, and draw with --against: nobody can choose accounts.
+    Give the auditor a checkpoint first, then ask for the seed, and draw with --against, so that nobody can choose
+    accounts.
     """
     if show != (len(reason.strip()) >= MIN_REASON):
         raise click.UsageError("--show must have a --reason, such as the number of the audit, and only --show has one.")

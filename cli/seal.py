@@ -26,19 +26,19 @@ from redaction.text import counted
     "--continue-from", "position", type=click.IntRange(min=0), metavar="N",
     help="Last position that still exists, if later signed events are lost permanently. Requires --reason.",
 )  # fmt: skip
-@click.option("--accept", is_flag=True, help="End of a stop of the intake, without a seal. Requires --reason.")
+@click.option("--accept", is_flag=True, help="Start of a stopped intake, without a checkpoint. Requires --reason.")
 @click.option("--reason", help="Reason, kept in the log and with --continue-from signed: no personal data.")
 @json_option
 def seal(former_key: str | None, position: int | None, accept: bool, reason: str | None, as_json: bool) -> None:
     """Seal the log and print the signed checkpoint.
 
-    Keep the checkpoint: `verify --against` compares the log with it later.
+    Keep the checkpoint, so that `verify --against` can compare the log with this checkpoint later.
 
-    A log that does not match its signed checkpoints is not sealed, and accepts no account. If events were lost
-    permanently, as in a failover, --continue-from N --reason TEXT signs "continues from N, lost M–K", which `verify`
-    shows from then on. A signature cannot be removed: TEXT must hold no personal data. --accept --reason TEXT only ends
-    the stop: the log stays unsealed while it differs. --accept also starts the intake when the log could not be
-    compared after a start of the database.
+    If the log does not match its signed checkpoints, the service signs no checkpoint and accepts no account. If events
+    were lost permanently, as in a failover, --continue-from N --reason TEXT signs "continues from N, lost M–K", which
+    `verify` shows from then on. TEXT is signed permanently and must contain no personal data. --accept --reason TEXT
+    only starts the intake of accounts: the service signs no checkpoint while the log differs. --accept also starts the
+    intake if the log could not be compared after a start of the database.
     """
     if accept and position is not None:
         raise click.UsageError("--accept and --continue-from must not be used together.")

@@ -16,14 +16,14 @@ from schemas.status import FoundAccount
 @click.command()
 @click.argument("text")
 @click.option("--supplier", "suppliers", multiple=True, help="Supplier of the accounts; repeatable [default: all]")
-@click.option("--after", default="", metavar="PLACE", help="Start of the next page, as the page before printed it.")
+@click.option("--after", default="", metavar="PLACE", help="Start of the next page, from the end of the previous page.")
 @click.option("--limit", default=MAX_FOUND, show_default=True, type=click.IntRange(1, 1_000), help="Accounts a page.")
 @lines_option
 def search(text: str, suppliers: tuple[str, ...], after: str, limit: int, as_json: bool) -> None:
     """Search accounts of all suppliers.
 
     TEXT is a name in any order, an account number, an external number, a MaLo-ID, an IBAN, an e-mail address, a
-    postcode or a meter number. Refused attempts are found by the external number.
+    postcode or a meter number. An external number also finds refused requests.
     """
     if not text.strip() or "\0" in text:
         raise click.BadParameter("TEXT must not be empty.", param_hint="TEXT")

@@ -29,7 +29,8 @@ def status(
 ) -> None:
     """Show the status of one import, or counts by status.
 
-    EXTERNAL is the external account number at SUPPLIER. Without it, all imports of SUPPLIER are counted.
+    EXTERNAL is the external account number at SUPPLIER. Without EXTERNAL, shows the number of SUPPLIER's imports with
+    each status.
     """
     if of_refusals:
         if external is not None or as_of is not None or as_list:

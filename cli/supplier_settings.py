@@ -7,7 +7,7 @@ import click
 from api.endpoints.supplier_settings import SUPPLIER_SETTINGS, URL, URLS
 
 HELP = (
-    "Change the settings of a supplier.\n\nThey apply to accounts of CODE on every server within a second: "
+    "Change the settings of a supplier.\n\nThe settings apply to accounts of CODE on every server within a second: "
     + ", ".join(f"{name}={'|'.join(setting.words) or 'URL'}" for name, setting in SUPPLIER_SETTINGS.items())
     + ". A URL begins with s3://, gs://, az:// or file:///. NAME= without a value clears a setting."
 )

@@ -68,8 +68,8 @@ _DATABASE_SETTINGS = (
 def support_bundle(output: Path | None, logs: tuple[Path, ...], *, as_json: bool) -> None:
     """Write a .zip for support, without personal data.
 
-    It holds results of doctor, settings without secrets, versions, migrations, lags, counts and ends of logs. Of logs,
-    only known fields of our own lines are included. Check it before you send it.
+    The file contains results of doctor, settings without secrets, versions, migrations, lags, counts and ends of logs.
+    Of log lines, the file contains only known fields. Check the file before you send it.
     """
     file = output or Path(f"importledger-support-{now():%Y%m%d-%H%M%S}.zip")
     parts = dict(contents(os.environ, logs))

@@ -55,7 +55,8 @@ def create(email: str, organisation: str, role: UserRole, codes: tuple[str, ...]
     """Create a user and print a sign-in link.
 
     The link signs EMAIL in to the console once, within 15 minutes. EMAIL must be new in the organisation. The same
-    EMAIL in another organisation is another user with another password. Other verbs then need the id of the user.
+    EMAIL in another organisation is another user with another password. If several users have the same EMAIL, other
+    verbs need the id of the user.
     """
     if not ORGANISATION_NAME.match(organisation):
         raise click.BadParameter("An organisation's name must have 1 to 128 characters and no slash.")

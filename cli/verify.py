@@ -70,11 +70,12 @@ def verify(
 ) -> None:
     """Verify the log against its signed checkpoints.
 
-    Checkpoints are those in the database, those kept outside, yours, and those that certificates name. Signatures of
-    certificates are verified as well. A sample.json can be given, too: it must be drawn from all accounts of its run.
+    Compares the log with the checkpoints in the database, the checkpoints outside the database, your checkpoints, and
+    the checkpoints in CERTIFICATE files, and verifies the signatures of these files. For a sample.json, also checks
+    that it was drawn from all accounts of its run.
 
-    Without --all the newest 100,000 events are hashed again, and older ones are taken from the stored tree. Each
-    problem is a sentence on standard error; exit code 1 then.
+    Without --all, computes only the hashes of the newest 100,000 events again, and reads the hashes of older events
+    from the stored tree. Prints each problem as a sentence on standard error. Exit code 1 if there is a problem.
     """
     settings = Settings.from_environment()
     trusted = keys or (known_verifier(settings),)

@@ -66,8 +66,8 @@ def up(
 ) -> None:
     """Run the whole service as one process tree until Ctrl-C.
 
-    The api processes share the connections of one socket: while one is restarted, the others answer. Limits of bodies
-    and connections apply to each process. In the log and at /readyz the processes are called api-1, api-2 and so on.
+    All api processes accept connections on the same port: while one process restarts, the others answer. Limits of
+    bodies and connections apply to each process. The log and /readyz name the processes api-1, api-2 and so on.
     """
     settings = role_settings()
     folder = DataFolder(data_dir or settings.data_dir)

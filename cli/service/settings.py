@@ -52,13 +52,14 @@ class Variable(msgspec.Struct, frozen=True):
 SETTINGS = (
     Variable("data_dir", "IMPORTLEDGER_DATA_DIR", "plain", readers.folder, None,
             "`/var/lib/importledger` as root, else `~/.local/share/importledger`",
-            "Folder of the embedded servers. The verbs find a running service there."),
+            "Folder of the embedded servers, by which the verbs find a running service."),
     Variable("database_url", "DATABASE_URL", "secret", readers.database_url, None, "embedded Postgres",
             "Database role of the process: `importledger_api`, `importledger_worker` or `importledger_relay`. "
-            "`migrate` grants its rights. A worker without `REDIS_URL` is a relay too and needs the rights of both."),
+            "`migrate` grants its rights. A worker without `REDIS_URL` is also a relay, and needs the rights of both "
+            "roles."),
     Variable("database_admin_url", "DATABASE_ADMIN_URL", "secret", readers.database_url, None, "`DATABASE_URL`",
             "Owner of the schema, for `migrate`, `projections`, `erase`, `backup`, `restore`, `key create` and "
-            "`key revoke`. The relay needs it to carry out what users of the console request."),
+            "`key revoke`. The relay needs this URL for operations that users of the console request."),
     Variable("redis_url", "REDIS_URL", "secret", readers.redis_url, None, "embedded Redis",
             "`redis://`, `rediss://` or `unix://`. Without Redis, messages stay in the memory of one worker."),
     Variable("durability", "IMPORTLEDGER_DURABILITY", "plain", readers.choice("local", "replicated"), "local", "",
@@ -72,7 +73,7 @@ SETTINGS = (
             "least 32 characters, the same for every api and relay. A new key ends all sessions and passwords."),
     Variable("four_eyes", "IMPORTLEDGER_FOUR_EYES", "plain", readers.four_eyes, frozenset(), "none",
             "Actions that need [a second person](../how-to/second-person.md), with commas: `revert`, `release`, "
-            "`erase`, `complete`, `switch`, `retry`, `cancel`. `release` covers `complete`. Set it to the same value "
+            "`erase`, `complete`, `switch`, `retry`, `cancel`. `release` covers `complete`. Set the same value "
             "for every api, relay and command line."),
     Variable("sealing_key", "IMPORTLEDGER_SEALING_KEY", "secret", readers.seal_key, None,
             "made in the data folder (`secrets/sealing_key`)",
@@ -80,28 +81,28 @@ SETTINGS = (
             "copy."),
     Variable("checkpoints_url", "IMPORTLEDGER_CHECKPOINTS_URL", "private", readers.checkpoints_url, None,
             "`checkpoints` in the data folder",
-            "Place of checkpoints outside the database: `file:///…`, `s3://…`, `gs://…` or `az://…`. Choose one that "
-            "the administrators of the database cannot write to."),
+            "Place of checkpoints outside the database: `file:///…`, `s3://…`, `gs://…` or `az://…`. The "
+            "administrators of the database should not be able to write to this place."),
     Variable("seal_every_s", "IMPORTLEDGER_SEAL_EVERY_S", "plain", readers.seconds, 60.0, "60",
             "Seconds between two checkpoints that the relay signs, from 1 to 86400."),
     Variable("documents_places", "IMPORTLEDGER_DOCUMENTS_PLACES", "private", readers.places, {}, "none",
             "Places where operators of an organisation may set the documents root of a supplier, for api and workers: "
-            "`ORGANISATION=URL,URL`, with semicolons between organisations. Documents are no longer checked at a place "
-            "that is removed. Users with all suppliers and the command line may set any root."),
+            "`ORGANISATION=URL,URL`, with semicolons between organisations. Workers do not check documents at a "
+            "place that was removed. Users with all suppliers and the command line may set any root."),
     Variable("smtp_url", "IMPORTLEDGER_SMTP_URL", "secret", readers.smtp_url, None, "none: e-mails wait",
             "Mail server of the workers: `smtp://[user:password@]host[:port]` or `smtps://…`. TLS is required; "
             "`smtp://` uses STARTTLS. Ports: 587 with a user, 25 without, 465 for `smtps://`."),
     Variable("is_smtp_plain", "IMPORTLEDGER_SMTP_PLAINTEXT", "private", readers.on_off, False, "`off`",
-            "`on`: no TLS with an `smtp://` server on the same machine (`localhost`, `127.0.0.1`, `[::1]`). Refused "
-            "with any other."),
+            "`on`: no TLS with an `smtp://` server on the same machine (`localhost`, `127.0.0.1`, `[::1]`). Not "
+            "allowed with another server."),
     Variable("mail_from", "IMPORTLEDGER_MAIL_FROM", "private", readers.mail_address, None, "none",
             "Sender of e-mails. Required with `IMPORTLEDGER_SMTP_URL`."),
     Variable("console_url", "IMPORTLEDGER_CONSOLE_URL", "private", readers.console_url, "", "where the service listens",
-            "Address of the console, such as `https://ledger.example`. Sign-in links and the OpenID redirect begin "
-            "with it."),
+            "Address of the console, such as `https://ledger.example`. Sign-in links and the OpenID "
+            "redirect begin with this address."),
     Variable("trusted_proxies", "IMPORTLEDGER_TRUSTED_PROXIES", "private", readers.networks, (), "none",
             "Addresses or networks of [reverse proxies](../how-to/proxy.md), with commas. The api "
-            "accepts their forwarding headers."),
+            "accepts forwarding headers only from these addresses."),
     Variable("oidc_issuer", "IMPORTLEDGER_OIDC_ISSUER", "private", readers.issuer, None, "none",
             "OpenID Connect provider with which users may sign in. Redirect path: `/console/openid/answer/`."),
     Variable("oidc_client_id", "IMPORTLEDGER_OIDC_CLIENT_ID", "private", readers.any_text, None, "none",
@@ -111,20 +112,22 @@ SETTINGS = (
     Variable("oidc_claim", "IMPORTLEDGER_OIDC_CLAIM", "private", readers.any_text, None, "`groups`",
             "Claim that decides what a user may do, from the ID token or else the user info."),
     Variable("oidc_roles", "IMPORTLEDGER_OIDC_ROLES", "private", readers.grants, None, "none",
-            "`VALUE=ROLE:ORGANISATION:SUPPLIER,SUPPLIER`, with semicolons between several. The first value in the "
-            "claim counts. `*` means all suppliers, an empty organisation `Platform`. Required with an issuer."),
+            "`VALUE=ROLE:ORGANISATION:SUPPLIER,SUPPLIER`, with semicolons between entries. The first entry whose "
+            "value is in the claim applies. `*` means all suppliers, an empty organisation `Platform`. Required with "
+            "an issuer."),
     Variable("is_sandbox", "IMPORTLEDGER_SANDBOX", "plain", readers.on_off, False, "`off`",
-            "`on`: the ending of an account number selects an outcome; every answer is marked. Never in production."),
+            "`on`: the ending of an account number selects an outcome; every answer has a header that says so. Not "
+            "for production."),
     Variable("niceness", "IMPORTLEDGER_NICENESS", "plain", readers.niceness, 19, "",
-            "CPU niceness of relay and workers, 0 to 19. A higher number leaves the api more processor time: [intake "
+            "CPU niceness of relay and workers, 0 to 19. A higher number leaves the api more CPU time: [intake "
             "first](../explanation/performance.md#intake-first)."),
     Variable("health_port", "IMPORTLEDGER_HEALTH_PORT", "private", readers.port, None, "none",
-            "Port on which a relay or worker answers `GET /livez` and `GET /readyz`. An api answers them on its own "
-            "port."),
+            "Port on which a relay or worker answers `GET /livez` and `GET /readyz`. An api answers these requests "
+            "on its own port."),
     Variable("metrics_port", "IMPORTLEDGER_METRICS_PORT", "plain", readers.port, None,
             "none: `/metrics` is on the public port, for operator keys with all suppliers",
-            "Port for `/metrics` alone, without credentials; the public port has none then. `up` uses one port for all "
-            "of its processes; `api`, `relay` and `worker` each need their own."),
+            "Port for `/metrics` only, without credentials; the public port then has no `/metrics`. `up` uses one "
+            "port for all of its processes; `api`, `relay` and `worker` each need a separate port."),
     Variable("metrics_host", "IMPORTLEDGER_METRICS_HOST", "plain", readers.host, "127.0.0.1", "",
             "Address of the metrics port."),
     Variable("log_level", "IMPORTLEDGER_LOG_LEVEL", "plain", readers.choice("debug", "info", "warning", "error"),

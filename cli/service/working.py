@@ -48,7 +48,7 @@ def relay() -> None:
 def worker() -> None:
     """Run a worker, which creates accounts.
 
-    Requires DATABASE_URL. Without REDIS_URL it is the relay as well.
+    Requires DATABASE_URL. Without REDIS_URL, the worker is also the relay.
     """
     settings = role_settings()
     stop = stop_on_signals()

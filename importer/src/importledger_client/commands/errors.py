@@ -55,7 +55,7 @@ class Found(msgspec.Struct):
 def errors(run: str, since: str | None, supplier: str | None, access: common.Access) -> int:
     """Show the errors of a run, and which to fix first.
 
-    Errors are counted by code and path, each with a sample whose value is masked. Refused accounts are read from
+    Counts errors by code and path, each with an example whose value is masked. Reads refused accounts from
     RUN.failures.ndjson in this folder, warnings from RUN.failures.csv, and accounts that failed later from the service.
     """
     console = common.out()

@@ -30,9 +30,10 @@ SHOWN = ("accounts", "customers", "supply_points", "meters", "registers", "readi
 def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping: Path | None) -> int:
     """Count a book and add it up, without the service.
 
-    The platform must have the same totals after the import. Exit code 1 for a book that cannot balance: a line is not
-    an account, an account is there twice, or a column, row or value of a table is in no account and not ignored. Tables
-    and lines are counted a second time by simpler code. If the counts differ, nothing is written.
+    After the import, `reconcile` compares the platform with these totals. Exit code 1 for a book that cannot balance: a
+    line is not an account, an account occurs twice, or a column, row or value of a table is in no account and not
+    ignored. Counts tables and lines twice, the second time with simpler code, and writes no manifest if the counts
+    differ.
     """
     making = Making(output, common.sources_of(files, mapping, supplier), supplier, cores())
     try:

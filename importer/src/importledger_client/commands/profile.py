@@ -28,9 +28,9 @@ LONGEST_SHOWN = 24
 def profile(files: tuple[str, ...], supplier: str | None, mapping: Path | None, access: common.Access) -> int:
     """Show statistics of a book, its refusals and warnings.
 
-    Prints for each path the share of accounts with a value, the number of values and of different ones, their length,
-    range and most frequent ones. DUPLICATES counts values that several accounts share although they should not. The
-    service checks the accounts and creates none. Exit code 1 if a line is no account.
+    Prints for each path the share of accounts with a value, the number of values and of different values, their length,
+    range and most frequent values. DUPLICATES counts values that several accounts have but should not share. The
+    service checks the accounts and stores none. Exit code 1 if a line is not an account.
     """
     found, console = Profile(), common.out()
     sources = common.sources_of(files, mapping, supplier)

@@ -38,9 +38,9 @@ _LOST = "MISSING"
 def pull(supplier: str, output: Path, folder: Path | None, access: common.Access) -> int:
     """Write a supplier's accounts from the platform as a book.
 
-    `push` sends the book to another ledger. Records that came after the import are in files beside it, one for each
-    kind. Needs a key that may read histories (auditor, support, operator); the log records each account as read. Exit
-    code 1: the platform has lost an account.
+    `push` can send the book to another ledger. Records that were added after the import are in files beside the book,
+    one for each kind. Needs a key that may read histories (auditor, support, operator); the log records that the key
+    has read each account. Exit code 1 if the platform has lost an account.
     """
     if folder is not None and folder.exists() and any(folder.iterdir()):
         raise common.Stop(f"{folder} must be empty or not exist: a pulled book replaces no file.")

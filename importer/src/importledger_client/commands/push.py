@@ -68,7 +68,7 @@ def _rate(context: click.Context, parameter: click.Parameter, value: str | None)
     metavar="FILE",
     help="Manifest to write, as `manifest` does, from the lines that are sent.",
 )
-@click.option("--wait", "is_to_wait", is_flag=True, help="Watch of the run until all accounts have ended.")
+@click.option("--wait", "is_to_wait", is_flag=True, help="Watch of the run until all its imports have ended.")
 @common.mapping_option
 @common.service_options
 def push(
@@ -88,7 +88,7 @@ def push(
     """Send a book, or resume an interrupted push.
 
     FILE is NDJSON (plain, .gz, .zst, or - for standard input), or CSV, XLSX or Parquet with --mapping. Exit code 0: the
-    service has all accounts; 1: some were refused; 2: wrong use or nothing done; 130: interrupted.
+    service has all accounts; 1: the service refused accounts; 2: wrong usage, or no account sent; 130: interrupted.
     """
     keep_memory_flat()
     known = notes.load_note(run or notes.run_named_after(files[0], "create"), Path.cwd())

@@ -70,9 +70,9 @@ _PUSHED = frozenset({"source", "not_sent"})
 def reconcile(run: str, path: Path, supplier: str | None, shows: bool, repairs: bool, access: common.Access) -> int:
     """Compare a manifest with the platform, and certify it.
 
-    If both are equal, prints BALANCED and writes RUN.certificate.json and RUN.certificate.pdf. Otherwise prints counts
-    and accounts that differ, with exit code 1: for each account its fields, the side that has changed, and the command
-    that helps. RUN.differences.ndjson has the accounts that can be pushed.
+    If manifest and platform are equal, prints BALANCED and writes RUN.certificate.json and RUN.certificate.pdf.
+    Otherwise exits with 1, prints counts and accounts that differ, and for each account its fields, the side that has
+    changed, and the command to run. RUN.differences.ndjson has the accounts to push again.
     """
     manifest = _read(path)
     supplier = common.supplier_of(run, supplier, manifest.get("import_supplier"))
