@@ -16,7 +16,10 @@ from schemas.reading.work import MAX_RULES_S
 from system.steps import Steps, finish_steps
 
 EDITION = edition_of(sources())
-"""Digest of these rules and shapes, kept in events. A worker does not repeat a check under the same edition."""
+"""Digest of the rules and shapes, stored in events.
+
+A worker repeats the check of an account only under another edition.
+"""
 
 RULES: tuple[Rule, ...] = (*ACCOUNT, *CUSTOMER, *SUPPLY, *FINANCE, *PLAUSIBILITY)
 
@@ -27,7 +30,7 @@ _plausibility = RuleBook(PLAUSIBILITY)
 def check(
     account: Account, now: datetime, shape_errors: Sequence[Problem] = (), *, within_s: float = MAX_RULES_S
 ) -> Sequence[Breach]:
-    """Check the account in one step. Otherwise the same as `check_in_steps`. Raises TooMuchWork."""
+    """Return the result of `check_in_steps` in one step. Raises TooMuchWork."""
     return finish_steps(check_in_steps(account, now, shape_errors, within_s=within_s))
 
 
@@ -36,7 +39,7 @@ def check_in_steps(
 ) -> Steps[Sequence[Breach]]:
     """Return every rule that the account breaks, in the order of its fields; rules of plausibility are last.
 
-    Rules over values with a problem in `shape_errors` are skipped, since those values are stand-ins. Raises TooMuchWork
+    Rules over values with a problem in `shape_errors` are skipped, since such values are stand-ins. Raises TooMuchWork
     if the check takes more than `within_s` seconds of CPU time and the answer is not full of problems by then.
     """
     breaches = _book.breaches(account, now, shape_errors, within_s=within_s)

@@ -7,11 +7,11 @@ from urllib.parse import unquote
 _MAX_DECODINGS = 3
 _ROOT = re.compile(r"(?:(?=file:///)|(?!file:))([a-z0-9]+)://([A-Za-z0-9._-]*)(/[^?#]*)?\Z")
 _PLAIN = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9_. -]*/)*[A-Za-z0-9_-][A-Za-z0-9_. -]*\Z")
-"""Plain paths, which need no further check: steps begin with a letter or digit and have no percent signs."""
+"""Paths that need no further check: steps begin with a letter or digit and have no percent signs."""
 
 
 def path_below_root(path: str) -> str | None:
-    """Return the path relative to the root, without empty steps; None for a path that leaves the root in any spelling.
+    """Return the document path relative to the root, without empty steps; None for a path that leaves the root.
 
     A path that begins with a slash begins at the root. Percent signs are part of a name, but the decoded path must not
     leave the root either.
@@ -36,7 +36,7 @@ def _stays_below(path: str) -> bool:
 
 
 def is_root_below(root: str, prefixes: Collection[str]) -> bool:
-    """Return whether a documents root is one of these URLs or below one of them. False for an ambiguous URL."""
+    """Return whether a documents root equals one of the allowed URLs or is below one. False for an ambiguous URL."""
     steps = _steps_of(root)
     allowed = [steps_of_prefix for steps_of_prefix in map(_steps_of, prefixes) if steps_of_prefix]
     return bool(steps) and any(steps[: len(steps_of_prefix)] == steps_of_prefix for steps_of_prefix in allowed)

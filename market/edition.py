@@ -1,7 +1,7 @@
 """Edition of the rules: a digest of the installed sources of rules and shapes.
 
-A wheel has the same sources as a checkout, so both have the same edition. Any change of these files makes a new
-edition. Imports that were staged under the previous one are then checked again by workers.
+A wheel has the same sources as a checkout, so both have the same edition. Any change of a source file makes a new
+edition. Workers then check imports again that were staged under the previous edition.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ _DIGITS = 16
 
 
 def edition_of(sources: Iterable[tuple[str, bytes]]) -> str:
-    """Return the edition of these files (name, content), in any order; line ends do not count."""
+    """Return the edition of the files (name, content), in any order. Kinds of line ends make no difference."""
     digest = hashlib.sha256()
     for name, source in sorted(sources):
         content = source.replace(b"\r\n", b"\n")

@@ -25,11 +25,11 @@ _ADDS = {"PAYMENT": 1, "CREDIT": 1, "REPAYMENT": -1, "CHARGE": -1, "SUPPLY_CHARG
 
 @reading("transfer_balance", "ledgers[].ledger_balance")
 def _ledgers_sum_up(account: Account) -> bool:
-    """Return True if the transferred balance is the sum of the ledgers' balances, or if one of them is absent."""
+    """Return True if the transferred balance is the sum of the ledgers' balances, or if a balance is absent."""
     if not account.transfer_balance or not account.ledgers:
         return True
     if len(account.ledgers) == 1 and account.ledgers[0].ledger_balance == account.transfer_balance:
-        return True  # most accounts have one, and spell it alike
+        return True  # most accounts have one ledger, with the same text as the transferred balance
     if not all(ledger.ledger_balance for ledger in account.ledgers):
         return True
     total = sum((Decimal(ledger.ledger_balance) for ledger in account.ledgers), Decimal(0))

@@ -1,7 +1,7 @@
 """Checks of identifiers, one function for each.
 
-Libraries check phone numbers, e-mail addresses and IBANs. An exact fast path accepts the common forms before that;
-a property test compares each fast path with the library.
+Libraries check phone numbers, e-mail addresses and IBANs. Before a library is called, an exact fast path accepts common
+forms; a property test compares each fast path with its library.
 """
 
 import re
@@ -19,14 +19,14 @@ _PLAIN_EMAIL = re.compile(
 )
 _GERMAN_IBAN = re.compile(r"DE[0-9]{20}\Z")
 _NO_CHECK_DIGITS = ("00", "01", "99")
-"""Check digits that ISO 7064 never computes. They have the same remainder as 97, 98 and 02."""
+"""Check digits that ISO 7064 never computes: their remainders are those of 97, 98 and 02."""
 _MELO = re.compile(r"DE[0-9]{11}[0-9A-Z]{20}\Z")
 
 
 @cache
 def _german_phone_pattern() -> re.Pattern[str]:
     """Return the pattern of `+49` and a German mobile or fixed-line number, from the tables of `phonenumbers`."""
-    import phonenumbers  # it is large, and most processes check no account
+    import phonenumbers  # imported here: `phonenumbers` is large, and most processes check no account
 
     germany: Any = phonenumbers.PhoneMetadata.metadata_for_region("DE")
     kinds = "|".join(f"(?:{kind.national_number_pattern})" for kind in (germany.mobile, germany.fixed_line))
@@ -43,7 +43,8 @@ def is_market_location_id(text: str) -> bool:
     """
     if not _MALO.match(text):
         return False
-    digits = text.encode()  # ASCII: each is 48 too large; with weights of 15 in all, that is a multiple of ten
+    # ASCII codes of digits are 48 too large: with weights that add up to 15, the excess is a multiple of ten
+    digits = text.encode()
     return (sum(digits[0:10:2]) + 2 * sum(digits[1:10:2]) + digits[10] - 48) % 10 == 0
 
 
@@ -69,7 +70,7 @@ def is_market_partner_code(text: str) -> bool:
 @lru_cache(4096)
 def is_energy_identification_code(text: str) -> bool:
     """Return True for an EIC: 16 characters, the last a check character."""
-    from stdnum.eu import eic  # it also imports pydoc, and most processes check no account
+    from stdnum.eu import eic  # imported here: `stdnum` also imports pydoc, and most processes check no account
 
     return eic.is_valid(text)
 
@@ -99,10 +100,11 @@ def is_phone_number(text: str) -> bool:
 
 
 def is_email(text: str) -> bool:
-    """Return True for an address with valid syntax. It may be unreachable."""
+    """Return True for an e-mail address with valid syntax, also if nobody can be reached there."""
     if len(text) <= 64 and _PLAIN_EMAIL.match(text):
         return True
-    from email_validator import EmailNotValidError, validate_email  # it is large as well
+    # imported here: the library is large, and most processes check no account
+    from email_validator import EmailNotValidError, validate_email
 
     try:
         validate_email(text, check_deliverability=False)

@@ -11,11 +11,11 @@ _PRICAT = "EDI@Energy PRICAT MIG 2.0e, 2025-09-30"
 
 
 def is_possible_phone_number(text: str) -> bool:
-    """Return True if the number's length fits its country.
+    """Return True if the length of a phone number fits its country.
 
-    Assigned ranges are not checked: published examples of participants have numbers outside them.
+    Assigned ranges are not checked, because published examples of participants have numbers outside assigned ranges.
     """
-    import phonenumbers  # it is large, and most processes check no participant
+    import phonenumbers  # imported here: `phonenumbers` is large, and most processes check no participant
 
     try:
         return phonenumbers.is_possible_number(phonenumbers.parse(text, "DE"))

@@ -10,13 +10,13 @@ from market.rule import inlined, reading
 
 
 def ordered(start: str, end: str) -> Callable[[Any], bool]:
-    """Return a check that a struct's end is not before its start. Both may be equal, and either may be absent.
+    """Return a check that a struct's end is not before its start.
 
-    Both are days, or both are moments with their zones.
+    Start and end may be equal or absent. Both must be days, or moments with their zones.
     """
     both = attrgetter(start, end)
 
-    @inlined(f"not {{v}}.{end} or not {{v}}.{start} or {{v}}.{start} <= {{v}}.{end}")  # what is absent is false
+    @inlined(f"not {{v}}.{end} or not {{v}}.{start} or {{v}}.{start} <= {{v}}.{end}")  # an absent value is false
     @reading(start, end)
     def holds(value: Any) -> bool:
         first, last = both(value)
@@ -26,7 +26,9 @@ def ordered(start: str, end: str) -> Callable[[Any], bool]:
 
 
 def follow_each_other(periods: Sequence[Any], gaps_until: date) -> bool:
-    """Return True if agreements neither overlap nor leave a gap. The end is the last day, or the first day after it.
+    """Return True if agreements neither overlap nor leave a gap.
+
+    The end of an agreement is its last day, or the day after its last day.
 
     A gap that ends by `gaps_until` is allowed. Only the last agreement may have no end.
     """

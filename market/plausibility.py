@@ -1,7 +1,6 @@
 """Warnings for implausible values: dates far away, readings that run backwards, prices in cents.
 
-All rules here are warnings: the account is accepted, and the importer reads the warnings. The rules check single
-accounts.
+All rules of this module are warnings: the account is accepted, and the importer reads the warnings.
 """
 
 # ruff: noqa: SIM110 - a loop is faster than a generator, and every account is checked
@@ -37,13 +36,13 @@ _REGISTER = f"{_METER}.registers[]"
 
 
 def today_in_germany(now: datetime) -> date:
-    if now.tzinfo is UTC and now.hour < 22:  # Germany is one or two hours ahead
+    if now.tzinfo is UTC and now.hour < 22:  # German time is one or two hours ahead of UTC
         return now.date()
     return now.astimezone(MARKET_TIME).date()
 
 
 _past_year = inlined("{v}.year < now.year or {holds}({v}, now)")
-"""Compares years first, since most dates are in past years."""
+"""Compares years before days, because most dates are in past years."""
 
 
 @_past_year
@@ -66,7 +65,7 @@ def _is_not_far_ahead(day: date, now: datetime) -> bool:
 
 
 def _is_not_negative(number: Decimal | int) -> bool:
-    """Return True for a number without minus sign. Another check refuses numbers that are not finite."""
+    """Return True for a number without minus sign. The shape check refuses numbers that are not finite."""
     return not Decimal(number).is_signed()
 
 
@@ -81,7 +80,10 @@ def _is_price_in_euros(number: str) -> bool:
 
 
 def _is_assigned(postcode: str) -> bool:
-    """Return True if the postcode is in an assigned range, or has another form, which another rule reports."""
+    """Return True if the postcode is in an assigned range.
+
+    Also True for a text without five digits, which another rule reports.
+    """
     return not (len(postcode) == 5 and postcode.isdigit()) or not postcode.startswith(UNASSIGNED_REGIONS)
 
 
@@ -133,9 +135,9 @@ def _obis_codes_fit_commodity(point: SupplyPoint) -> bool:
 
 @reading("registeranzahl", "energierichtung", "registers[].active_to")
 def _register_count_fits_tariffs(meter: Meter) -> bool:
-    """Return True if a meter for one direction has as many active registers as its type says, or none.
+    """Return True if a meter for one direction has as many active registers as its type says, or no registers.
 
-    Meters of other types pass.
+    True for all other meters.
     """
     expected = _REGISTERS.get(meter.registeranzahl)
     if expected is None or meter.energierichtung != "EINRICHTUNGSZAEHLER" or not meter.registers:

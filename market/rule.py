@@ -1,7 +1,7 @@
 """Rules as rows, and the pass that applies a table of rules to a value.
 
-`at` is the path of the checked value: fields joined by dots, `[]` for the items of an array, "" for the whole. An
-absent value breaks no rule. A check gets one value without its path.
+`at` is the path of the checked value: fields joined by dots, `[]` for the items of an array, "" for the whole body. An
+absent value breaks no rule. A check function gets a value without its path.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -50,13 +50,13 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     severity: Severity = Severity.ERROR
     field: str = "non_field_errors"
-    """Field below `at` that the problem names, for rules over several fields. Rules over one value name that value."""
+    """Field below `at` that the problem of a rule over several fields names. A rule over one value names its value."""
     needs_now: bool = False
     """True if the check takes the present moment as its second argument."""
 
     @property
     def reads(self) -> tuple[tuple[str, ...], ...] | None:
-        """Paths below `at` that the check reads, as steps; None if they are not declared."""
+        """Paths below `at` that the check reads, as steps; None if `reading` did not declare the paths."""
         paths: tuple[str, ...] | None = getattr(self.holds, "reads", None)
         return (
             None if paths is None else tuple(tuple(path.replace("[]", ".[]").strip(".").split(".")) for path in paths)
@@ -71,7 +71,7 @@ class Breach(msgspec.Struct, frozen=True):
 
 
 def reading(*paths: str) -> Callable[[CheckFunction], CheckFunction]:
-    """Declare the paths that a check reads, relative to `at`. The check then also runs if other paths have problems."""
+    """Declare the paths that a check reads, relative to `at`. With problems at other paths, the check still runs."""
 
     def mark(check: CheckFunction) -> CheckFunction:
         check.__dict__["reads"] = paths
@@ -81,7 +81,7 @@ def reading(*paths: str) -> Callable[[CheckFunction], CheckFunction]:
 
 
 def inlined(source: str) -> Callable[[CheckFunction], CheckFunction]:
-    """Declare a Python expression that a rule book uses instead of a call of the check, which saves most calls.
+    """Declare a Python expression that a rule book writes into its function instead of a call of the check.
 
     `{v}` is the value, `now` the moment, `{holds}` the check itself.
     """
@@ -113,14 +113,15 @@ def error(
 
 
 warning = partial(error, severity=Severity.WARNING)
-"""Function that returns a rule that warns, and refuses the account for strict suppliers only."""
+"""Return a rule that warns, and refuses the account only for strict suppliers."""
 
 
 class RuleBook:
-    """Rules sorted by path and compiled into two functions, which apply them in one pass over a value.
+    """Rules sorted by path and compiled into two functions, which apply all rules in one pass over a value.
 
-    One returns whether all rules hold, which is the common case; the other reports the broken rules and their paths.
-    The functions are generated as source, since a walk over a tree of rules spends most of its time on the tree.
+    The first function returns whether all rules hold, which is the common case; the second function reports the broken
+    rules and their paths. Both functions are generated as source, since a walk over a tree of rules spends most of its
+    time on the tree.
     """
 
     def __init__(self, rules: Iterable[Rule], wire_type: type[Wire] | None = None) -> None:
@@ -137,7 +138,7 @@ class RuleBook:
 
     @classmethod
     def of(cls, wire_type: type[Wire], rules: Iterable[Rule]) -> "RuleBook":
-        """Return a book of these rules and of the checks that the shape needs after decoding."""
+        """Return a book of the rules, and of the checks that the shape needs after decoding."""
         derived = (
             Rule(code=check.code, at=check.at, holds=check.holds, says=check.says, source="ours: the shape of the wire")
             for check in derived_checks(wire_type)
@@ -149,9 +150,10 @@ class RuleBook:
     ) -> list[Breach]:
         """Return every rule that the value breaks, except rules that read a path with a problem in `shape_errors`.
 
-        Problems of undocumented fields skip no rule, since no rule reads these. No rule runs if `shape_errors` already
-        fills the answer. Each severity has at most as many breaches as an answer lists, then a `LeftOut`. Raises
-        TooMuchWork if the check takes more than `within_s` seconds of CPU time and the answer is not full by then.
+        Problems of undocumented fields skip no rule, since no rule reads undocumented fields. No rule runs if
+        `shape_errors` already fills the answer. The breaches of each severity are limited to the number that an answer
+        lists, followed by a `LeftOut`. Raises TooMuchWork if the check takes more than `within_s` seconds of CPU time
+        and the answer is not full by then.
         """
         if is_truncated(shape_errors) or (not shape_errors and self._holds(value, now)):
             return []
@@ -183,7 +185,7 @@ class RuleBook:
     def _holds(self) -> Callable[[Any, datetime], bool]:
         """Function that returns True if a small value breaks no rule.
 
-        Compiled at first use: most verbs of the command line check no account.
+        It is compiled at its first use, because most verbs of the command line check no account.
         """
         names: dict[str, Any] = {"UNSET": UNSET}
         lines = ["def holds(v0, now):", *_unbroken(self._root, 0, names), "    return True"]
@@ -221,7 +223,7 @@ class _PathNode:
 def _readable_paths(problems: Sequence[Problem]) -> Callable[..., bool]:
     """Return a function that returns whether a rule can run at a path.
 
-    A rule can run if no path above its own, and no path that it reads, has a problem.
+    A rule can run if neither a path above the rule's path nor a path that the rule reads has a problem.
     """
     bad: set[tuple[str, ...]] = set()
     above: set[tuple[str, ...]] = set()

@@ -21,13 +21,13 @@ from schemas.submission import Submission
 from system.steps import Steps, finish_steps
 
 MAX_WINDOW = timedelta(days=4)
-"""Longest time from now to the start and to the end of the window of processing. A later one is a problem."""
+"""Longest time from now to the start and to the end of the schedule window. A later start or end is a problem."""
 MAX_PROBLEM_NAMES = 50
-"""Names of problems, and of dropped fields, in one event. Further ones are left out."""
+"""Problem names, and names of dropped fields, in one event. Further names are left out."""
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of a supplier that apply when its accounts are checked. An unknown supplier has the defaults."""
+    """Settings of a supplier for the check of its accounts. An unknown supplier has the defaults."""
 
     strictness: str = "standard"
     unknown_fields: str = "refuse"
@@ -62,16 +62,16 @@ class SubmissionCheck(msgspec.Struct, frozen=True):
 def check_submission(
     submission: Submission, terms: Terms, at: datetime, occasion: Occasion, *, within_s: float = MAX_RULES_S
 ) -> SubmissionCheck:
-    """Check the submission in one step. Otherwise the same as `check_submission_in_steps`."""
+    """Return the result of `check_submission_in_steps` in one step."""
     return finish_steps(check_submission_in_steps(submission, terms, at, occasion, within_s=within_s))
 
 
 def check_submission_in_steps(
     submission: Submission, terms: Terms, at: datetime, occasion: Occasion, *, within_s: float = MAX_RULES_S
 ) -> Steps[SubmissionCheck]:
-    """Check shape, market rules and schedule at this moment, with the supplier's terms, in steps.
+    """Check shape, market rules and schedule at a moment, with the supplier's terms, in steps.
 
-    Raises TooMuchWork if the rules take more CPU time, except for PROCESS.
+    Raises TooMuchWork if the rules exceed their limit of CPU time, except for PROCESS.
     """
     shape_errors, dropped = without_dropped(submission.shape_errors, terms) if submission.shape_errors else ((), ())
     within_s = math.inf if occasion is Occasion.PROCESS else within_s
@@ -85,7 +85,9 @@ def check_submission_in_steps(
 
 
 def without_dropped(shape_errors: Sequence[Problem], terms: Terms) -> tuple[list[Problem], tuple[str, ...]]:
-    """Return the shape errors that count, and the paths of undocumented fields that these terms drop."""
+    """Return the shape errors without those of undocumented fields that the terms drop, and the paths of dropped
+    fields.
+    """
     if not terms.drops_unknown_fields:
         return [*shape_errors], ()
     counting = [p for p in shape_errors if p.code != UNKNOWN_FIELD and not isinstance(p, UnknownLeftOut)]
@@ -98,7 +100,7 @@ def problem_names(problems: Sequence[Problem]) -> tuple[str, ...]:
 
 
 def _task_problems(task: TaskParams, terms: Terms, at: datetime, occasion: Occasion) -> list[Problem]:
-    """Return the problems of the processing parameters: dry run and window of time."""
+    """Return the problems of the processing parameters: dry run and schedule window."""
     if occasion is Occasion.PROCESS or (task == _NO_TASK and not terms.is_dry_run_only):
         return []
     start = instant(task.schedule_window_start) if task.schedule_window_start else None

@@ -1,7 +1,7 @@
-"""Suggested values for problems of an account, where a safe one exists. Pure.
+"""Suggested values for problems of an account, if there is a safe value.
 
-A suggestion is listed only if the account with the suggested value does not have the problem any more, and no other
-problem in its place. A name is never corrected: two swapped names, or an umlaut written as two letters, may be right.
+Pure. A suggestion is listed only if the suggested value removes the problem from the account and adds no other problem.
+Names of people are never corrected: two swapped names, or an umlaut written as two letters, may be right.
 """
 
 import re
@@ -21,9 +21,12 @@ from schemas.sentence import Sentence
 from schemas.submission import is_wrapped, sent_submission
 
 MOST_VALUES = 10
-"""Values that are tried for one account. Each is checked with all rules."""
+"""Values that are tried for one account. An account with a tried value is checked with all rules."""
 MOST_BYTES = 2**18
-"""Bytes of an account times the values that are tried. For a larger account fewer values are tried, or none."""
+"""Limit of the bytes of an account times the values that are tried.
+
+For larger accounts, fewer values are tried, or none.
+"""
 _BLANKS = " \t\r\n\u00a0\u2007\u202f\u200b\ufeff"
 _SEPARATORS = re.compile(rf"[{_BLANKS}.\-/()]")
 _PHONE = re.compile(rf"[^0-9+]*(\+?[0-9][0-9{_BLANKS}.\-/()]*)[^0-9+]*\Z")
@@ -45,14 +48,17 @@ class _Remedy(NamedTuple):
     name: str
     fields: frozenset[str]
     values: Callable[[str, Any], Iterable[str]]
-    """Takes the wrong value and the object that has it; of a metering location, the supply point."""
+    """Yields values to try for a wrong value and the object that has it.
+
+    For a metering location, the object is the supply point.
+    """
     sentence: Sentence
 
 
 def with_suggestions(
     body: bytes, problems: Sequence[Problem], terms: Terms, at: datetime, occasion: Occasion
 ) -> list[Problem]:
-    """Return the problems of a body, those with a safe correction as `SuggestedProblem`."""
+    """Return the problems of a body. A problem with a safe correction is returned as `SuggestedProblem`."""
     most = min(MOST_VALUES, MOST_BYTES // max(1, len(body)))
     if not most or not problems:
         return [*problems]
@@ -100,12 +106,12 @@ def applied(body: bytes, attr: str, value: str) -> bytes:
 
 
 def _is_better(after: set[tuple[str, str]] | None, before: set[tuple[str, str]] | None) -> bool:
-    """Return True if the problems are fewer, and none of them is new."""
+    """Return True if the corrected body has fewer problems, and no new problem."""
     return after is not None and before is not None and after < before
 
 
 def _candidates(body: bytes, problem: Problem) -> Iterator[tuple[bytes, Suggestion]]:
-    """Yield bodies in which another value replaces the wrong value, and the suggestion of that other value."""
+    """Yield pairs of a body in which another value replaces the wrong value, and the suggestion of this value."""
     content = _decode(body)
     try:
         whole = content["payload"] if is_wrapped(body) else content
@@ -126,7 +132,10 @@ def _candidates(body: bytes, problem: Problem) -> Iterator[tuple[bytes, Suggesti
 
 
 def _holder(account: Any, attr: str) -> tuple[Any, Any]:
-    """Return the object or array that has the value at a path, and its last step. Raises KeyError, IndexError, …"""
+    """Return the object or array that has the value at a path, and the last step of the path.
+
+    Raises KeyError, IndexError, …
+    """
     *above, last = attr.split(".")
     for step in above:
         account = account[int(step)] if isinstance(account, list) else account[step]
@@ -135,7 +144,7 @@ def _holder(account: Any, attr: str) -> tuple[Any, Any]:
 
 def _phones(text: str, holder: Any) -> Iterator[str]:
     """Yield E.164 of a text with one number. Two numbers, or letters between digits, are not safe."""
-    import phonenumbers  # it is large, and most processes check no account
+    import phonenumbers  # imported here: `phonenumbers` is large, and most processes check no account
 
     if (match := _PHONE.match(text)) is None:
         return
@@ -161,7 +170,7 @@ def _postcodes(text: str, holder: Any) -> Iterator[str]:
 
 
 def _market_locations(text: str, holder: Any) -> Iterator[str]:
-    """Yield the digits alone, or the number of the only metering location if the two are swapped."""
+    """Yield the digits of the value, or the number of the only metering location if MaLo-ID and MeLo-ID are swapped."""
     yield _SEPARATORS.sub("", text)
     melos = holder.get("melos") if isinstance(holder, dict) else None
     if isinstance(melos, list) and len(melos) == 1 and isinstance(melos[0], dict) and is_metering_location_id(text):

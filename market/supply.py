@@ -26,7 +26,10 @@ _METER = f"{_MELO}.meters[]"
 
 @reading("[].supply_points[].identifier")
 def _on_one_address(addresses: Sequence[SupplyAddress]) -> bool:
-    """Return True if no supply point is on two addresses. Another rule reports duplicates on one address."""
+    """Return True if no supply point is on two addresses.
+
+    Another rule reports supply points that occur twice on one address.
+    """
     return len(addresses) < 2 or all_different(
         identifier for address in addresses for identifier in {point.identifier for point in address.supply_points}
     )

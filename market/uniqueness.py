@@ -13,7 +13,7 @@ def all_different(items: Iterable[Any]) -> bool:
 
 
 def unique_by(*fields: str) -> Callable[[Sequence[Any]], bool]:
-    """Return a check that no two items of an array agree in all of these fields."""
+    """Return a check that no two items of an array have the same values in all named fields."""
     key = attrgetter(*fields)
 
     @inlined("len({v}) < 2 or {holds}({v})")

@@ -101,7 +101,7 @@ class TaskParams(Wire, frozen=True, kw_only=True):
     """Parameters of the processing: dry run, and window of time."""
 
     is_dry_run: bool = False
-    """True for a dry run (Probelauf): everything is tried and then undone."""
+    """True for a dry run (Probelauf): a worker processes the account and then undoes all changes."""
     schedule_window_start: Moment | None = None
     """Earliest start of processing (Beginn des Verarbeitungsfensters), at most 4 days ahead."""
     schedule_window_end: Moment | None = None
@@ -116,7 +116,10 @@ class Reason(Wire, frozen=True, kw_only=True):
 
 
 class WrappedAccount(Wire, frozen=True, kw_only=True):
-    """The second accepted form of the body; `Account` bare is the first."""
+    """Body of a request with an account and the parameters of its processing.
+
+    A body may also be the `Account` alone.
+    """
 
     payload: Account
     """The account (Vertragskonto)."""

@@ -1,7 +1,7 @@
 """Base of every wire shape: the Struct options, the scalar types, and `Problem`.
 
-All shapes follow two conventions. A string, decimal or array that is absent is empty (`""`, `()`). Any other optional
-field is `None` when absent if null is allowed, else `UNSET`.
+In all shapes, an absent string, decimal or array is empty (`""`, `()`). Any other absent field is `None` if null is
+allowed, else `UNSET`.
 """
 
 from datetime import UTC, datetime
@@ -12,10 +12,10 @@ import msgspec
 from msgspec import Meta
 
 MARKET_TIME = ZoneInfo("Europe/Berlin")
-"""A datetime without zone is local time of the German market."""
+"""Time zone of the German market, for datetimes without zone."""
 
 MAX_ITEMS = 10_000
-"""Most items of one array; a documented limit."""
+"""Most items of one array. Larger arrays are a problem."""
 
 DECIMAL_PATTERN = r"^-?[0-9]{1,18}(?:\.[0-9]{1,10})?\Z"
 """A decimal on the wire: 18 digits before the point, 10 after it, no exponent."""
@@ -67,32 +67,37 @@ def code_and_path(name: str) -> tuple[str, str]:
 Required32 = Annotated[str, Meta(min_length=1, max_length=32)]
 Required = Annotated[str, Meta(min_length=1, max_length=512)]
 Text = Annotated[str, Meta(max_length=512)]
-"""The specification gives no lengths. This one is longer than any in old systems and EDIFACT messages."""
+"""Text with a limit of length.
+
+The specification has no limits; this limit is longer than any text in old systems and EDIFACT messages.
+"""
 Prose = Annotated[str, Meta(max_length=65_536)]
 LongText = Annotated[str, Meta(min_length=1, max_length=65_536)]
 DecimalText = Annotated[str, Meta(pattern=DECIMAL_PATTERN)]
 """An exact decimal, kept as the text that was submitted, so that its scale survives."""
 
 DOT_SEGMENTS = (".", "..")
-"""Names that no path can hold: clients remove them from an address before they send it, percent-encoded or not
-(RFC 3986, 5.2.4 and 6.2.2.2).
+"""Names that no path can contain:
+
+HTTP clients remove these names from an address before they send it, percent-encoded or not (RFC 3986, 5.2.4 and
+6.2.2.2).
 """
 ExternalNumber = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^(?!\.{1,2}\Z)\S(?s:.*\S)?\Z")]
 """The account's identifier in the old system: byte for byte, without outer blanks, and no dot segment."""
 
 Moment = Annotated[datetime, Meta(tz=True)]
-"""Datetime with its zone. A datetime without zone is read as German market time, and then has that zone."""
+"""Datetime with a zone. A datetime without zone gets the zone of the German market."""
 
 LocalMoment = datetime
 """A datetime that importers usually send without zone; see `instant`."""
 
 WholeNumber = Annotated[int, Meta(ge=-(2**53), le=2**53)]
-"""An integer that every JSON reader keeps exactly."""
+"""An integer so small that every JSON reader reads it exactly."""
 
 SupplyType = Literal["GAS", "ELECTRICITY"]
 
 AnyJson = Any
-"""Any JSON value, kept as it came; numbers with a fraction are `Decimal`."""
+"""Any JSON value, unchanged; numbers with a fraction are `Decimal`."""
 
 
 def instant(moment: datetime) -> datetime:

@@ -1,4 +1,7 @@
-"""The delivery note (Lieferschein): what a network operator reports as delivered, sent after the account exists."""
+"""The delivery note (Lieferschein):
+
+amounts that a network operator reports as delivered, sent after the account exists.
+"""
 
 from typing import Annotated
 
@@ -34,11 +37,11 @@ class DeliveryNote(Wire, frozen=True, kw_only=True):
     amounts: Annotated[tuple[DeliveryNoteAmount, ...], Meta(max_length=MAX_ITEMS)] = ()
     """The amounts of the delivery note (Mengen des Lieferscheins)."""
     preceding_reference: Text = ""
-    """Reference of the message that this one corrects (Referenz der Vorgängernachricht)."""
+    """Reference of the message that this message corrects (Referenz der Vorgängernachricht)."""
     cancelled: bool | UnsetType = UNSET
     """True if the message was cancelled (Storno)."""
     validation_status: bool | UnsetType = UNSET
-    """True if the delivery note was found correct (Ergebnis der Prüfung)."""
+    """True if the check of the delivery note found no error (Ergebnis der Prüfung)."""
     last_validation_at: Moment | UnsetType = UNSET
     """Time of the last check (Zeitpunkt der letzten Prüfung)."""
     edifact_reference_number: Required

@@ -14,9 +14,9 @@ from schemas.reading.work import STORED_BOUNDS, Bounds, Work
 _CHANGES_PER_CHECK = 256
 """Changes between two checks of the time limit."""
 _LAST_ENTRY_BYTES = 200
-"""Bytes that are reserved for the last entry."""
+"""Bytes of an answer that are reserved for the entry `left_out` at its end."""
 _MIN_FREE_BYTES = 1_000
-"""Least bytes that must be left for another change."""
+"""Free bytes that an answer must have to list another change."""
 
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
@@ -24,8 +24,8 @@ _encoder = msgspec.json.Encoder(decimal_format="number")
 class FieldChange(Wire, frozen=True, kw_only=True):
     """Change at one path: `kind` is added, removed or changed; `before` and `after` are its values.
 
-    A list that leaves changes out ends with an entry of the kind `left_out`. Its `left_out` is their number, or null
-    if counting them takes too long.
+    A list that leaves changes out ends with an entry of the kind `left_out`. The `left_out` of this entry is the number
+    of left out changes, or null if counting takes too long.
     """
 
     path: str
@@ -37,7 +37,10 @@ class FieldChange(Wire, frozen=True, kw_only=True):
     after: Any = None
     """The value after (Wert nachher)."""
     left_out: int | UnsetType | None = UNSET
-    """In the last entry of kind left_out: how many more places differ (Anzahl der ausgelassenen Änderungen)."""
+    """In the last entry of kind left_out:
+
+    number of further places that differ (Anzahl der ausgelassenen Änderungen).
+    """
 
 
 def difference(before: bytes, after: bytes, bounds: Bounds = STORED_BOUNDS) -> Iterator[FieldChange]:
@@ -95,5 +98,5 @@ def _change_at(
 
 
 def _attr(path: tuple[str, ...]) -> str:
-    """Return the dotted path of these steps, with long names cut; "" for the whole body."""
+    """Return the dotted path of steps, with long names cut; "" for the whole body."""
     return attr_of(path) if path else ""

@@ -1,4 +1,4 @@
-"""Validated data in an answer: the submitted data, with decimals as exact text in their scale."""
+"""Submitted data in an answer, with decimals as exact text in the scale that was sent."""
 
 from datetime import date, datetime
 from decimal import Decimal

@@ -27,7 +27,7 @@ class EnergyAmount(Wire, frozen=True, kw_only=True):
     line_item_identifier: Text = ""
     """Number of the line in the message (Positionsnummer)."""
     preceding_reference: Text = ""
-    """Reference of the message that this one corrects (Referenz der Vorgängernachricht)."""
+    """Reference of the message that this message corrects (Referenz der Vorgängernachricht)."""
     qualifier: Text = ""
     """Qualifier of the quantity (Mengenqualifier), such as true or estimated."""
     estimate_method: Text = ""

@@ -12,7 +12,7 @@ from msgspec import inspect as shapes
 
 
 def structs_of(types: Sequence[Any]) -> dict[str, type]:
-    """Return the Structs that these types consist of, by name."""
+    """Return all Structs in these types and their fields, by name."""
     structs: dict[str, type] = {}
     waiting = list(shapes.multi_type_info(types))
     while waiting:
@@ -28,7 +28,7 @@ def structs_of(types: Sequence[Any]) -> dict[str, type]:
 
 @cache
 def field_descriptions(struct: type) -> dict[str, str]:
-    """Return the descriptions by field, also those of inherited fields."""
+    """Return the descriptions of a class's fields, including inherited fields, by field name."""
     descriptions: dict[str, str] = {}
     for parent in reversed(struct.__mro__):
         if issubclass(parent, msgspec.Struct) and parent.__module__ != msgspec.Struct.__module__:

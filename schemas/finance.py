@@ -33,7 +33,7 @@ class Transaction(Wire, frozen=True, kw_only=True):
     transaction_date: date
     """Day of the transaction (Buchungsdatum)."""
     amount: DecimalText
-    """Amount in euros, not negative (Betrag); the type says the direction."""
+    """Amount in euros, not negative (Betrag); `type` gives the direction."""
     type: Literal["CHARGE", "PAYMENT", "REPAYMENT", "CREDIT", "SUPPLY_CHARGE"]
     """Kind of transaction (Buchungsart: Forderung, Zahlung, Rückzahlung, Gutschrift)."""
     reason: Text = ""
@@ -89,7 +89,7 @@ class PaymentSchedule(Wire, frozen=True, kw_only=True):
     ledger_code: Text = ""
     """Code of the ledger (Buchungskreis) that this belongs to."""
     day_of_month: Annotated[int, Meta(ge=1, le=31)] | UnsetType = UNSET
-    """Day of the month on which it is due (Fälligkeitstag)."""
+    """Day of the month on which an instalment is due (Fälligkeitstag)."""
     frequency: (
         Literal["MONTHLY", "QUARTERLY", "WEEKLY", "FORTNIGHTLY", "FOUR_WEEKLY", "ANNUALLY", "SIX_MONTHLY"] | UnsetType
     ) = UNSET

@@ -36,7 +36,7 @@ class InvoiceAddress(Wire, frozen=True, kw_only=True):
 
 
 class InvoiceLineItem(Wire, frozen=True, kw_only=True):
-    """Line of an invoice. Fields that the contract only shows as null may be any JSON."""
+    """Line of an invoice. Fields that the contract shows only as null accept any JSON."""
 
     position: WholeNumber
     """Number of the line (Positionsnummer)."""
@@ -115,11 +115,11 @@ class MarketParticipantInvoice(Wire, frozen=True, kw_only=True):
     melo_number: Text | None = None
     """Metering location identifier (Messlokation, MeLo-ID): 33 characters, or null."""
     reference_invoice_number: Text | None = None
-    """Number of the invoice that this one refers to (Nummer der Bezugsrechnung), or null."""
+    """Number of the invoice that this invoice refers to (Nummer der Bezugsrechnung), or null."""
     reference_document: Text | None = None
     """Document that the invoice refers to (Bezugsdokument), or null."""
     reference_invoice_issued_at: Moment | None = None
-    """Date of the invoice that this one refers to (Datum der Bezugsrechnung), or null."""
+    """Date of the invoice that this invoice refers to (Datum der Bezugsrechnung), or null."""
     issued_at: Moment
     """Date of the invoice (Rechnungsdatum)."""
     due_at: Moment | UnsetType = UNSET
@@ -143,9 +143,9 @@ class MarketParticipantInvoice(Wire, frozen=True, kw_only=True):
     is_reverse_charge: bool | UnsetType = UNSET
     """True if the recipient owes the tax (Umkehr der Steuerschuldnerschaft)."""
     is_duplicate: bool | UnsetType = UNSET
-    """True for a copy (Duplikat)."""
+    """True if the invoice is a copy (Duplikat)."""
     was_prepaid: bool | UnsetType = UNSET
-    """True if it was paid in advance (vorausbezahlt)."""
+    """True if the invoice was paid in advance (vorausbezahlt)."""
     sender_id: WholeNumber | UnsetType = UNSET
     """Market partner code of the sender (Marktpartner-ID des Absenders)."""
     recipient_id: WholeNumber | UnsetType = UNSET

@@ -9,8 +9,8 @@ class JobProgress(Wire, frozen=True, kw_only=True):
     accounts: int
     """Number of accounts of the run (Anzahl der Konten)."""
     accounts_done: int
-    """Number of accounts in the totals so far (davon erledigt)."""
+    """Number of accounts that the job has added up (davon erledigt)."""
     eta_s: float | None
     """Estimated seconds until the end (geschätzte Restzeit)."""
     why: str = ""
-    """Reason why there is no progress, if there is none (Grund des Stillstands)."""
+    """Reason why the job makes no progress, or "" (Grund des Stillstands)."""

@@ -1,4 +1,4 @@
-"""Load profiles of gas and electricity supply points. German field names are the wire's own."""
+"""Load profiles of gas and electricity supply points. The API has German field names for load profiles."""
 
 from msgspec import UNSET, UnsetType
 

@@ -33,7 +33,7 @@ class PriceSheet(Wire, frozen=True, kw_only=True):
     """Price document of one participant. An unused sheet has no prices."""
 
     market_participant_code: ParticipantCode
-    """Market partner code of the participant whose prices these are (Marktpartner-ID): 13 digits."""
+    """Market partner code of the participant that has these prices (Marktpartner-ID): 13 digits."""
     price_sheet_type: Text = ""
     """Kind of price sheet (Art des Preisblatts)."""
     document_number: Annotated[str, Meta(min_length=1, max_length=70)]
