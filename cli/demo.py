@@ -55,7 +55,7 @@ REHEARSAL, RUN = "rehearsal", "go-live"
 )
 @click.option("--exit", "is_to_exit", is_flag=True, help="End after the import, with exit code 0 if it succeeded.")
 def demo(port: int, accounts: int, seed: int, data_dir: Path | None, is_to_exit: bool) -> None:
-    """Start a service and import a sample book into it.
+    """Import a sample book into a new service of its own.
 
     Shows the commands with which an importer rehearses, imports and certifies a book of German accounts.
     """

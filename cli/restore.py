@@ -58,7 +58,7 @@ SELECT split_part(note, E'\\n', 1), count(*) OVER () FROM log_checkpoints ORDER 
 @against_option
 @key_option
 @click.option("--keys", "key_folder", type=FOLDER, help="Newest folder of keys, which shows who was erased.")
-@click.option("--without-keys", is_flag=True, help="Restore without keys, so that payloads cannot be read.")
+@click.option("--without-keys", is_flag=True, help="Payloads stay unreadable: no keys are restored.")
 @click.option(
     "--confirm-access", is_flag=True,
     help="Keys, users and passwords are valid at once: none was revoked after the backup.",
