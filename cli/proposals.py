@@ -1,5 +1,6 @@
 """The verbs `proposals`, `approve` and `reject` of the second person."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -16,8 +17,8 @@ from projections.views.owner_task import OwnerTask, open_proposals, owner_task
 from workers.operations import unpacked
 from workers.proposals import approve, reject, request_of, require_unchanged
 
-MOST = 1000
-"""Open proposals in the list."""
+AT_ONCE = 500
+"""Proposals of one query."""
 
 
 @click.command("proposals")
@@ -32,11 +33,18 @@ def proposals(task_id: str | None, as_json: bool) -> None:
         if task_id is not None:
             _print(_proposal(ledger, task_id), as_json=as_json)
             return
-        for task in answer_of(open_proposals, None, MOST):
+        for task in _open_proposals():
             shown = _proposal(ledger, task.task_id)
             names = ("proposal", "action", "subject", "user", "reason", "preview", "ends_at")
             line = "  ".join(_text(shown[name]) for name in names)
             print_result(line, shown, as_json=as_json)
+
+
+def _open_proposals() -> Iterator[OwnerTask]:
+    after = None
+    while tasks := answer_of(open_proposals, None, after=after, limit=AT_ONCE):
+        yield from tasks
+        after = tasks[-1].sort_key
 
 
 @click.command("approve")

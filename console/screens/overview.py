@@ -14,14 +14,13 @@ from console.access.visit import ROOT, Visit, page
 from console.presentation.listing import Filter
 from console.presentation.texts import N_
 from console.screens.paging import NumberKey, TextKey, page_of
-from console.screens.proposals import MOST
 from eventstore.clock import now
 from eventstore.log.intake_stop import read_intake_stop
 from projections.queries.supplier_overview import supplier_codes, supplier_standings
 from projections.versions.overview import parked_counts, stale_since
 from projections.views.import_failure import failure_causes
 from projections.views.import_progress import IMPORT_PROGRESS
-from projections.views.owner_task import open_proposals
+from projections.views.owner_task import count_proposals
 from projections.views.throughput import KINDS, PERIODS, THROUGHPUT, recent_activity, throughput
 from schemas.base import MARKET_TIME
 
@@ -89,7 +88,7 @@ async def _todo(visit: Visit, codes: list[str], at: datetime) -> dict[str, Any]:
         ],
         "parked": await visit.read(parked_counts, visit.person.reach),
         "findings": findings,
-        "proposals": len(await visit.read(open_proposals, visit.person.reach, MOST))
+        "proposals": await visit.read(count_proposals, visit.person.reach)
         if visit.console.settings.four_eyes and visit.person.may(DECIDERS)
         else 0,
     }

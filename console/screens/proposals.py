@@ -1,6 +1,7 @@
 """Proposals: operations that another person approves or rejects, each with its preview."""
 
 from datetime import datetime
+from functools import partial
 
 import msgspec
 from starlette.responses import Response
@@ -11,17 +12,17 @@ from console.access.requests import PREVIEW_TIMEOUT_S, RUNS_BEHIND, reason_texts
 from console.access.visit import ROOT, Visit, action, page
 from console.presentation.names import NAMES
 from console.presentation.texts import N_
+from console.screens.paging import TextKey, page_of
 from console.screens.tasks import ShownTask, shown_tasks
 from eventstore.aggregates.owner_task import PROPOSAL_LASTS, stream_of
 from eventstore.clock import now
 from projections.auxiliary.typed_reasons import write_reason
 from projections.retention.reverting import RunsBehind
-from projections.views.owner_task import open_proposals, owner_task
+from projections.views.owner_task import count_proposals, open_proposals, owner_task
 from workers.operations import OPERATIONS
 from workers.proposals import ProposalFailed, approve, reject, request_of
 
-MOST = 100
-"""Open proposals on the page, the oldest first."""
+AT_ONCE = 50
 
 
 class ShownProposal(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +39,8 @@ class ShownProposal(msgspec.Struct, frozen=True, kw_only=True):
 @page("/proposals/", roles=DECIDERS, nav=N_("Proposals"))
 async def proposals(visit: Visit) -> Response:
     """List the proposals that wait for a second person. Users who see only some suppliers see those about these."""
-    tasks = await visit.read(open_proposals, visit.person.reach, MOST)
+    query = partial(open_proposals, suppliers=visit.person.reach)
+    tasks, more = await page_of(visit, "after", query, tuple[datetime, TextKey], AT_ONCE)
     reasons = await reason_texts_of(visit, {task.reason for task in tasks})
     listed = []
     for shown in await shown_tasks(visit, tasks):
@@ -55,7 +57,8 @@ async def proposals(visit: Visit) -> Response:
                 may_decide=visit.person.may(OPERATIONS[request.kind].roles),
             )
         )
-    return visit.render("proposals.html", proposals=listed)
+    total = await visit.read(count_proposals, visit.person.reach)
+    return visit.render("proposals.html", proposals=listed, total=total, more=more)
 
 
 @action("/proposals/{task}/{decision}/", roles=DECIDERS)

@@ -126,12 +126,16 @@ WHERE status IN ('REQUESTED', 'RUNNING')
 ORDER BY turn, requested_at
 LIMIT 100
 """
-_SELECT_PROPOSED = f"""{_SELECT}
+_IS_PROPOSED = """
 WHERE t.status = 'PROPOSED' AND t.requested_at > %(since)s
   AND (%(suppliers)s::text[] IS NULL OR t.arguments::jsonb ->> 'supplier' = ANY(%(suppliers)s))
+"""
+_SELECT_PROPOSED = f"""{_SELECT} {_IS_PROPOSED}
+  AND (%(at)s::timestamptz IS NULL OR (t.requested_at, t.task_id) > (%(at)s, %(after)s))
 ORDER BY t.requested_at, t.task_id
 LIMIT %(limit)s
 """
+_COUNT_PROPOSED = f"SELECT count(*) FROM owner_task AS t {_IS_PROPOSED}"  # noqa: S608 - our own condition
 _SELECT_ALL_OPEN = f"{_SELECT} WHERE t.status IN ('REQUESTED', 'RUNNING') ORDER BY t.requested_at LIMIT %(limit)s"
 
 
@@ -175,12 +179,27 @@ async def open_owner_tasks(connection: AsyncConnection[Any], limit: int) -> list
 
 
 async def open_proposals(
-    connection: AsyncConnection[Any], suppliers: Collection[str] | None, limit: int
+    connection: AsyncConnection[Any],
+    suppliers: Collection[str] | None,
+    *,
+    after: TaskSortKey | None = None,
+    limit: int,
 ) -> list[OwnerTask]:
-    """Read the proposals that can be decided, the oldest first: all, or those about imports of these suppliers."""
-    codes = None if suppliers is None else list(suppliers)
-    since = now() - PROPOSAL_LASTS
-    return await fetch_structs(connection, _task, _SELECT_PROPOSED, suppliers=codes, since=since, limit=limit)
+    """Read the open proposals after a sort key, the oldest first: all, or those about imports of these suppliers."""
+    at, task_id = after or (None, "")
+    return await fetch_structs(
+        connection, _task, _SELECT_PROPOSED, **_open_since(suppliers), at=at, after=task_id, limit=limit
+    )
+
+
+async def count_proposals(connection: AsyncConnection[Any], suppliers: Collection[str] | None) -> int:
+    """Count the open proposals: all, or those about imports of these suppliers."""
+    [(number,)] = await fetch_rows(connection, _COUNT_PROPOSED, **_open_since(suppliers))
+    return int(number)
+
+
+def _open_since(suppliers: Collection[str] | None) -> dict[str, Any]:
+    return {"suppliers": None if suppliers is None else list(suppliers), "since": now() - PROPOSAL_LASTS}
 
 
 async def owner_task(connection: AsyncConnection[Any], task_id: str) -> OwnerTask | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cli import proposals as list_of_proposals
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import FailImport, ImportReverted, SubjectErased
 from eventstore.aggregates.owner_task import SECOND_PERSON
@@ -94,7 +95,9 @@ def test_a_run_is_proposed_by_one_login_and_approved_by_another(cli: Cli, ledger
 
 
 @pytest.mark.promise("second-person")
-def test_every_verb_of_a_listed_action_proposes(cli: Cli, ledger: Ledger, tasks: Tasks, folder: Path) -> None:
+def test_every_verb_of_a_listed_action_proposes(
+    cli: Cli, ledger: Ledger, tasks: Tasks, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cli("supplier", "create", SUPPLIER)
     for number in range(MANY + 1):
         stage_account(ledger, SUPPLIER, f"P-{number}")
@@ -117,6 +120,7 @@ def test_every_verb_of_a_listed_action_proposes(cli: Cli, ledger: Ledger, tasks:
     proposals = {words[0]: cli.proposed(*words) for words in previews}
     assert [proposed["preview"] for proposed in proposals.values()] == [*previews.values()]
     assert [proposed["action"] for proposed in proposals.values()] == [*SECOND_PERSON]
+    monkeypatch.setattr(list_of_proposals, "AT_ONCE", 3)
     assert len(cli("proposals", "--json").splitlines()) == len(SECOND_PERSON)
     assert len(ledger.history(f"import/{SUPPLIER}/{EXTERNALS[0]}")) == head
     state: Supplier = ledger.load([f"supplier/{SUPPLIER}"])[f"supplier/{SUPPLIER}"].state

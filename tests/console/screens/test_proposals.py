@@ -1,10 +1,13 @@
 """Proposals on pages: the usual forms propose, another person sees the preview and approves or rejects."""
 
+import html
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from console.screens import proposals
 from console.settings import ConsoleSettings
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates import supplier
@@ -102,8 +105,9 @@ def test_an_account_is_proposed_by_one_user_and_reverted_after_another_has_appro
 
 @pytest.mark.promise("second-person")
 def test_the_forms_of_listed_actions_propose_and_a_proposal_is_rejected_with_a_reason(
-    app: App, ledger: Ledger, anna: dict[str, str], ben: dict[str, str]
+    app: App, ledger: Ledger, anna: dict[str, str], ben: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(proposals, "AT_ONCE", 3)
     for number in range(MANY + 1):
         stage_account(ledger, SUPPLIER, f"E-{number}")
         for step in (start(), FailImport(start=2, code="c", detail="D.", problems=(), rules_edition="")):
@@ -125,7 +129,11 @@ def test_the_forms_of_listed_actions_propose_and_a_proposal_is_rejected_with_a_r
     assert isinstance(ledger.history(f"import/{SUPPLIER}/E-0")[-1].event, ImportRetried)
     assert not isinstance(ledger.history(f"import/{SUPPLIER}/E-1")[-1].event, ImportRetried)
     with visitor(app, ben) as browser:
-        erasure, completion, _, retry = proposals_in(browser.get(PROPOSALS).text)
+        first = browser.get(PROPOSALS).text
+        assert "Proposals 4" in words_of(first)
+        [following] = re.findall(r'rel="next" href="([^"]+)"', first)
+        [retry] = proposals_in(browser.get(html.unescape(following)).text)
+        erasure, completion, _ = proposals_in(first)
         changed = send(browser, f"{PROPOSALS}t_{retry}/approve/", at=PROPOSALS)
         assert "The effect of the operation would differ from its preview" in words_of(changed.text), (
             "one was retried already"
