@@ -1,4 +1,4 @@
-"""Errors of the log. They carry fields; the API maps them to HTTP statuses.
+"""Errors of the log. The API maps each error class to an HTTP status.
 
 LedgerError
 ├── Refused                     the command is not allowed now
@@ -33,7 +33,7 @@ class Refused(LedgerError):
 
     code = "illegal_transition"
     sentences = ("", "")
-    """Message in English and German, if it is always the same."""
+    """Message in English and German, for errors with a constant message."""
 
     def __init__(self, english: str = "", german: str = "") -> None:
         super().__init__(english or self.sentences[0])
@@ -52,7 +52,7 @@ class AlreadyImported(Refused):
 
 
 class ImportInProgress(Refused):
-    """The import is in progress or scheduled. The command must wait for its end."""
+    """The import is in progress or scheduled. The command is allowed after the import has ended."""
 
     code = "account_import_process_in_progress"
     sentences = ("This account import is being processed at the moment.", "Dieser Import wird gerade verarbeitet.")
@@ -129,7 +129,10 @@ class IntakeStopped(StoreUnavailable):
 
 
 class NotCompared(StoreUnavailable):
-    """The relay has not compared the log with its checkpoints since the start. Nothing is appended before."""
+    """The relay has not compared the log with its checkpoints since the database started.
+
+    Until then, nothing is appended.
+    """
 
 
 class LedgerBusy(LedgerError):
@@ -141,7 +144,7 @@ class DamagedInstallation(LedgerError):
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error's message. Drivers add hints and addresses below it."""
+    """Return the first line of an error's message. Drivers add hints and addresses in further lines."""
     return next(iter(str(error).strip().splitlines()), "")
 
 

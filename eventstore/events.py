@@ -1,7 +1,7 @@
 """Envelope of an event, and its stored form: JSON under a permanent topic.
 
-Every reader of the log decodes events here. An event that cannot be decoded is `Unreadable`; other streams are not
-affected.
+Every reader of the log decodes events with this module. An event that cannot be decoded is `Unreadable`; other streams
+are not affected.
 """
 
 import re
@@ -39,9 +39,9 @@ SUPPLIER_PREFIXES = {
 """Kinds of streams that belong to a supplier."""
 _RECORD_PREFIXES = {aggregate.prefix for aggregate in POST_ACCOUNT}
 ERASURES = {"subject_erased.v1": SubjectErased, "contacts_erased.v1": ContactsErased}
-"""Events of erasures, by topic: of the persons of an import, and of the contacts of a participant."""
+"""Event classes of erasures by topic: for persons of an import, and for contacts of a participant."""
 SUBJECT = r"regexp_replace({}, '^(?!import/|participant/)[^/]+/(.*)/[^/]*$', 'import/\1')"
-"""`subject_of` as an SQL expression of a column."""
+"""SQL expression that computes `subject_of` from the column of stream ids."""
 
 TOPIC_OF = {event: topic for aggregate in AGGREGATES.values() for topic, event in aggregate.topics.items()}
 """Topics by kind of event."""
@@ -53,7 +53,7 @@ _encoder = msgspec.json.Encoder()
 
 
 class Unreadable(Event, frozen=True):
-    """Event that this version of the code cannot read: its stored form and the error."""
+    """Event that this code version cannot read: its stored form and the error."""
 
     topic: str
     state: str
@@ -61,10 +61,10 @@ class Unreadable(Event, frozen=True):
 
 
 class Metadata(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Request that caused an event; empty fields are unknown. Stored as one more member of the event's JSON.
+    """Request that caused an event; empty fields are unknown.
 
-    `request_id` is the request's X-Request-Id, `traceparent` its place in a trace (W3C). Both are hexadecimal digits
-    and so cannot name a person: they remain after an erasure.
+    It is stored as a member of the event's JSON. `request_id` is the request's X-Request-Id, `traceparent` its span in
+    a trace (W3C). Both consist of hexadecimal digits and cannot name a person, so they remain after an erasure.
     """
 
     request_id: str = ""
@@ -74,7 +74,7 @@ class Metadata(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 NO_METADATA = Metadata()
 
 origin: ContextVar[Metadata] = ContextVar("origin", default=NO_METADATA)
-"""Request that is being answered, which the events of its commands name.
+"""Metadata of the request that is being answered, for the events of its commands.
 
 The HTTP layer sets it at the beginning of a request. Threads and tasks of the request inherit it. Work without a
 request, such as that of workers, has none.
@@ -82,10 +82,11 @@ request, such as that of workers, has none.
 
 
 class Recorded(msgspec.Struct, frozen=True, gc=False):
-    """Event with its place in the log. `position` is 0 until it is appended.
+    """Event with its position in the log.
 
-    `recorded_at` is UTC from the database's clock, taken under the log's lock. A later position never has an earlier
-    `recorded_at`. Before the append, and in the result of an append, it is the writer's time.
+    `position` is 0 until the event is appended. `recorded_at` is UTC from the database's clock, read under the log's
+    lock, so a later position never has an earlier `recorded_at`. Before the append, and in the result of an append,
+    `recorded_at` is the writer's time.
     """
 
     stream: str
@@ -140,7 +141,7 @@ def aggregate_of(stream: str) -> Aggregate:
 
 
 def supplier_of(stream: str) -> str | None:
-    """Return the supplier of a stream; None for streams of the market or of an organisation."""
+    """Return the supplier of a stream; None for streams of market participants, price sheets and organisations."""
     prefix, rest = stream.split("/", 1)
     return rest.split("/", 1)[0] if prefix in SUPPLIER_PREFIXES else None
 
@@ -152,7 +153,7 @@ def supplier_in(sentence: str) -> str | None:
 
 
 def subject_of(stream: str) -> str | None:
-    """Return the stream whose key encrypts a stream's payloads: an import's, or a participant's.
+    """Return the stream of the import or participant whose key encrypts a stream's payloads.
 
     None for streams without personal data.
     """
@@ -181,9 +182,8 @@ def read_event(stream: str, topic: str, state: bytes) -> Event:
 
 
 def payload_digest(stream: str, topic: str, state: bytes) -> str | None:
-    """Return the digest of the payload that was stored with an event; None without one, or if it is unreadable.
-
-    Events of e-mails name the payload of the account's import, which is stored with that event: None for them.
+    """Return the digest of the payload that was stored with an event; None if the event has no payload or is
+    unreadable. Also None for events of e-mails, which name the payload that was stored with the account's import.
     """
     event = None if topic.startswith("mail_") else read_event(stream, topic, state)
     digest: str | None = getattr(event, "payload_sha256", None)
@@ -202,7 +202,7 @@ def recorded_event(
     code_version: str,
     state: bytes,
 ) -> Recorded:
-    """Return the event of a row of `events`, without metadata, which few readers need. Never raises."""
+    """Return the event of a row of `events`, without its metadata, which few readers need. Never raises."""
     event = read_event(stream, topic, state)
     if not isinstance(event, Unreadable) and supplier != supplier_of(stream):
         event = _unreadable(topic, state, "the supplier must be that of the stream")

@@ -1,8 +1,8 @@
 """Base of the aggregates. An aggregate is a kind of stream: its events, its state and two pure functions.
 
-`decide(command, state, at)` returns the event that follows, or None when the effect already holds. It raises `Refused`
-when the command is not allowed. `evolve(state, event)` returns the next state. A command has at most one event, so that
-no append holds two events of one stream.
+`decide(command, state, at)` returns the event that follows, or None when the effect already holds. `decide` raises
+`Refused` if the command is not allowed. `evolve(state, event)` returns the next state. A command has at most one event,
+so that no append holds two events of one stream.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 """SHA-256 of a payload, in hexadecimal."""
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
-"""Number in an event, from 0 and below 2³¹, so that it fits an integer column."""
+"""Number in an event, from 0 to 2³¹ - 1, the limit of an integer column."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -24,7 +24,10 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of states, which are folded from a stream's events. `evolve` returns a new state and changes none."""
+    """Base of states, which `evolve` computes from a stream's events.
+
+    `evolve` returns a new state and never changes one.
+    """
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +43,7 @@ E = TypeVar("E", bound=Event)
 
 
 def event_of(kind: type[E], command: Command, **others: Any) -> E:
-    """Return an event of this kind: the fields that it shares with the command are copied, `others` are added."""
+    """Return an event of this class with the command's fields of the same names, and the fields `others`."""
     fields = msgspec.structs.asdict(command)
     return kind(**{name: fields[name] for name in kind.__struct_fields__ if name in fields}, **others)
 
@@ -48,8 +51,8 @@ def event_of(kind: type[E], command: Command, **others: Any) -> E:
 class Aggregate(msgspec.Struct, frozen=True):
     """Kind of stream.
 
-    `prefix` begins the stream ids. `parts` is the smallest number of parts of a stream id, prefix included. Events of
-    `inert` topics do not change the state: an unreadable one does not block the stream.
+    All stream ids begin with `prefix`. `parts` is the smallest number of parts of a stream id, prefix included. Events
+    of `inert` topics do not change the state, so an unreadable event of such a topic does not block the stream.
     """
 
     prefix: str

@@ -16,7 +16,10 @@ from eventstore.errors import IllegalTransition
 
 
 class MailRequested(Event, frozen=True):
-    """The account exists and its supplier sends e-mails. The payload with this digest holds the recipient."""
+    """An e-mail to the customer of a new account was requested.
+
+    The payload with the event's digest has the recipient.
+    """
 
     account_number: str
     payload_sha256: Digest
@@ -24,7 +27,7 @@ class MailRequested(Event, frozen=True):
 
 
 class MailStarted(Event, frozen=True):
-    """A worker is about to send the message. After `lease_until` the worker counts as lost."""
+    """A worker begins to send the message. After `lease_until`, the worker counts as lost."""
 
     attempt: Count
     worker: Count
@@ -32,7 +35,7 @@ class MailStarted(Event, frozen=True):
 
 
 class MailPostponed(Event, frozen=True):
-    """The message was not sent, for a reason that is expected to pass. The next attempt is at `due_at` or later."""
+    """The message was not sent, for a temporary reason. The next attempt is at `due_at` or later."""
 
     attempt: Count
     code: str
@@ -47,7 +50,10 @@ class MailDelivered(Event, frozen=True):
 
 
 class MailFailed(Event, frozen=True):
-    """The message is not tried again. With the code `outcome_unknown` it may have been sent."""
+    """No further attempt is made to send the message.
+
+    With the code `outcome_unknown`, the message may have been sent.
+    """
 
     attempt: Count
     code: str
@@ -78,7 +84,7 @@ class StartMail(Command, frozen=True):
 
 
 class PostponeMail(Command, frozen=True):
-    """Record that nothing was sent, and try again at `due_at`."""
+    """Record that the message was not sent, and try again at `due_at`."""
 
     attempt: int
     code: str
@@ -107,7 +113,7 @@ class CancelMail(Command, frozen=True):
 class CustomerMail(State, frozen=True):
     """State of one message. `requested` holds account, payload and language.
 
-    `attempt` counts the attempts of all messages of the stream, `earlier` those of messages before this one.
+    `attempt` counts the attempts of all messages of the stream, and `earlier` the attempts of previous messages.
     """
 
     status: str = "NEW"

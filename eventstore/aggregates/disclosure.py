@@ -11,7 +11,10 @@ from eventstore.aggregates.aggregate import Aggregate, Command, Event, Events, S
 
 
 class PersonalDataShown(Event, frozen=True):
-    """A user was shown personal data in clear. `what` names the parts: now always `account`. `reason` is an id."""
+    """A user was shown personal data in clear.
+
+    `what` names the shown parts: now always `account`. `reason` is the id of the typed reason.
+    """
 
     user: str
     what: tuple[str, ...]
@@ -33,7 +36,7 @@ class Disclosures(State, frozen=True):
 
 
 def decide(command: ShowPersonalData, disclosures: Disclosures, at: datetime) -> PersonalDataShown:
-    """Return one event for each disclosure, also for a repeated one."""
+    """Return one event for each disclosure, also if the data was shown before."""
     return event_of(PersonalDataShown, command)
 
 

@@ -24,11 +24,12 @@ ERROR_DOMAIN = "account_import"
 
 
 class Staging(msgspec.Struct, frozen=True, kw_only=True):
-    """Payload to be processed, by its digest. Processing may begin at `not_before` and should begin by `not_after`.
+    """Digest of a payload to be processed.
 
-    `dropped` counts undocumented fields that were left out. `private` holds their encrypted names, `dropped_fields` the
-    decrypted ones (`eventstore.log.private`). `run` is the importer's name for accounts that were sent together. It is
-    not encrypted, so it must not hold personal data. `content_sha256` is the digest of the content's canonical form.
+    Processing may begin at `not_before` and should begin by `not_after`. `dropped` counts undocumented fields that were
+    left out. `private` has the encrypted names of these fields, and `dropped_fields` the decrypted names
+    (`eventstore.log.private`). `run` is the importer's name for accounts that were sent together. Names of runs are not
+    encrypted, and must not contain personal data. `content_sha256` is the digest of the content's canonical form.
     """
 
     payload_sha256: Digest
@@ -50,7 +51,7 @@ class ImportStaged(Staging, Event, frozen=True):
 
 
 class ImportStarted(Event, frozen=True):
-    """A worker has started an attempt. After `lease_until` another worker may take over from one that hangs.
+    """A worker has started an attempt. After `lease_until`, another worker may take over the import.
 
     The event's version is the fencing token of this start: no other start of the stream has it.
     """
@@ -61,7 +62,7 @@ class ImportStarted(Event, frozen=True):
 
 
 class ImportPostponed(Event, frozen=True):
-    """The attempt has ended without outcome, for a reason that is expected to pass."""
+    """The attempt has ended without outcome, for a temporary reason."""
 
     attempt: Count
     code: str
@@ -120,7 +121,7 @@ class ImportRetried(Event, frozen=True):
 
 
 class ImportReverted(Event, frozen=True):
-    """The account is taken back: it is no longer on the platform, and its number is never assigned again.
+    """The account was reverted: the platform has no account, and its number is never assigned again.
 
     `run` is the run that was reverted, "" for single accounts. `reason` is the operator's and holds no personal data.
     """
@@ -133,8 +134,8 @@ class ImportReverted(Event, frozen=True):
 class SubjectErased(Event, frozen=True):
     """The person's data is deleted: payloads, key and platform records.
 
-    `account_number` is empty for an import without account, which ends here. An import with an account stays PROCESSED,
-    and its row has `erased_at`.
+    `account_number` is empty for an import without account, which becomes CANCELLED. An import with an account stays
+    PROCESSED, and its row has `erased_at`.
     """
 
     erased_at: Instant
@@ -168,7 +169,7 @@ STATUS_AFTER: dict[type[Event], str] = {
     DryRunSucceeded: "DRY_RUN_SUCCEEDED",
     DryRunErrored: "DRY_RUN_ERRORED",
 }
-"""Status after an event, whatever its fields. After an erasure it depends on the account: `status_after`."""
+"""Status after an event of a class. After an erasure, the status depends on the account: `status_after`."""
 
 STATUSES = tuple(dict.fromkeys(STATUS_AFTER.values()))
 """Every status of an import, in the order of a process."""
@@ -201,7 +202,7 @@ class StartImport(Command, frozen=True):
 
 
 class PostponeImport(Command, frozen=True):
-    """End the attempt of this start; the next may begin at `due_at`."""
+    """End the attempt of this start. The next attempt may begin at `due_at`."""
 
     start: int
     code: str
@@ -242,17 +243,17 @@ class RetryImport(Command, frozen=True):
 
 
 Following = Literal["", "post_account_data", "release", "reference"]
-"""Reason in another stream that keeps an account from being reverted: its records, its release, or a reference to it.
+"""Reason in another stream that prevents a revert of an account:
 
-"" if there is none.
+its records, its release, or a reference to it. "" without such a reason.
 """
 
 
 class RevertImport(Command, frozen=True):
-    """Take the account back. With a `run`, only if this run has staged it.
+    """Revert the account.
 
-    `followed_by` is the reason in other streams that keeps the account from being reverted. The caller has read it
-    under a lock, so that it cannot change.
+    With a `run`, revert the account only if this run has staged it. `followed_by` is the reason in other streams that
+    prevents the revert. The caller has read `followed_by` under a lock, so that it cannot change.
     """
 
     run: str = ""
@@ -297,7 +298,7 @@ def decide(command: Command, process: ImportProcess, at: datetime) -> ImportEven
         case StageImport(), _ if process.is_erased:
             raise AccountErased
         case StageImport(), "PENDING" | "IN_PROGRESS" if _is_staged(command, process):
-            return None  # the importer has sent the same again
+            return None  # the importer has sent the same content again
         case StageImport(), "IN_PROGRESS":
             raise ImportInProgress
         case StageImport(is_dry_run=True), "PENDING" if not process.is_dry_run:
@@ -314,7 +315,7 @@ def decide(command: Command, process: ImportProcess, at: datetime) -> ImportEven
             return None  # started by another worker, ended, or not due
 
         case ((PostponeImport() | CompleteImport() | FailImport()), _) if command.start != process.start:
-            raise IllegalTransition(process.status, type(command).__name__)  # the command is from an older start
+            raise IllegalTransition(process.status, type(command).__name__)  # the command names an older start
         case PostponeImport(), "IN_PROGRESS":
             return event_of(ImportPostponed, command, attempt=process.attempt)
         case PostponeImport(), "PENDING" if process.start:
@@ -362,7 +363,7 @@ def evolve(process: ImportProcess, event: ImportEvent) -> ImportProcess:
             return ImportProcess(version=version, status=status_after(event), staged=event, due_at=event.not_before)
         case ImportStarted() if (
             process.status != "PENDING"
-        ):  # `decide` returns none here; a forged one must not block an erasure
+        ):  # `decide` returns no event after an erasure; a forged event must not block another erasure
             return replace(process, version=process.version + 1)
         case ImportStarted():
             return _moved(process, event, start=process.version + 1, attempt=event.attempt, worker=event.worker)
@@ -383,7 +384,7 @@ def evolve(process: ImportProcess, event: ImportEvent) -> ImportProcess:
 
 
 def stream_of(supplier: str, external_account_number: str) -> str:
-    """Return the stream id. A supplier code holds no slash, so the first two slashes separate."""
+    """Return the stream id. Supplier codes contain no slash, so the first two slashes separate the parts."""
     return f"import/{supplier}/{external_account_number}"
 
 
@@ -394,7 +395,7 @@ def identity_of(stream: str) -> tuple[str, str]:
 
 
 def is_same_content(staged: ImportStaged, command: StageImport) -> bool:
-    """Return whether both have the same content."""
+    """Return whether the command and the staged payload have the same content."""
     return staged.content_sha256 == command.content_sha256
 
 
@@ -406,7 +407,7 @@ def _is_staged(command: StageImport, process: ImportProcess) -> bool:
 
 
 def _follower(command: RevertImport, process: ImportProcess) -> str:
-    """Return the reason that keeps the account from being reverted; "" if there is none."""
+    """Return the reason that prevents a revert of the account, or ""."""
     if process.is_erased:
         return "erasure"
     if command.run and process.staged is not None and process.staged.run != command.run:

@@ -10,9 +10,10 @@ Role = Literal["importer", "auditor", "support", "operator"]
 
 
 class KeyCreated(Event, frozen=True):
-    """A key was issued. `secret_sha256` is the digest of the whole key, `suppliers` are those it may access.
+    """A key was issued.
 
-    `rate_per_s` limits the requests per second; 0 is no limit.
+    `secret_sha256` is the digest of the whole key, `suppliers` are the suppliers that the key may access. `rate_per_s`
+    limits the requests per second; 0 is no limit.
     """
 
     key_id: str
@@ -25,7 +26,8 @@ class KeyCreated(Event, frozen=True):
 class KeyRevoked(Event, frozen=True):
     """The key and all tokens made from it are revoked.
 
-    `until_confirmed`: after a restore it is unknown whether the key was revoked after the backup. An operator decides.
+    `until_confirmed`: after a restore, the key stays revoked until an operator confirms that it was not revoked after
+    the backup.
     """
 
     key_id: str
@@ -53,7 +55,7 @@ class CreateKey(Command, frozen=True):
 
 
 class RevokeKey(Command, frozen=True):
-    """Revoke a key, permanently or until it is confirmed."""
+    """Revoke a key, permanently or until an operator confirms the key."""
 
     key_id: str
     reason: str = ""

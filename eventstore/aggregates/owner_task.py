@@ -47,15 +47,15 @@ SECOND_PERSON: Mapping[str, OwnerTaskKind] = {
     "retry": "retry",
     "cancel": "cancel",
 }
-"""Kinds of tasks that can require the approval of a second person, by their names in the setting."""
+"""Kinds of tasks that can require the approval of a second person, by their names in IMPORTLEDGER_FOUR_EYES."""
 PROPOSAL_LASTS = timedelta(hours=72)
-"""Time in which a proposal can be approved. Then it has ended."""
+"""Time in which a proposal can be approved. Older proposals have ended."""
 COMMAND_LINE = "operator:"
 """Beginning of the name of a person who uses the command line; the login name follows."""
 KEY_PREFIX = "key:"
 """Beginning of `user` for a key of an organisation, which may request the healing of an account."""
 MAX_ATTEMPTS = 3
-"""Attempts of a task. A further start makes the task fail."""
+"""Attempts of a task. After these attempts, the task fails."""
 
 
 class OwnerTaskRequested(Event, frozen=True):
@@ -220,7 +220,10 @@ def _approval(command: ApproveOwnerTask, task: OwnerTaskState) -> OwnerTaskAppro
 
 
 def evolve(task: OwnerTaskState, event: OwnerTaskEvent) -> OwnerTaskState:
-    """Return the state after the event. Copied approvals and starts do not begin a task again."""
+    """Return the state after the event.
+
+    Approvals and starts that somebody has copied from other events do not begin a task again.
+    """
     match event:
         case OwnerTaskRequested() if task.status != "unknown":
             return task
@@ -249,7 +252,7 @@ def stream_of(task_id: str) -> str:
 
 
 def with_mac(request: RequestOwnerTask, task_id: str, mac: Callable[..., str]) -> RequestOwnerTask:
-    """Return the request with its MAC. The MAC covers the task's id, so it holds for this task only."""
+    """Return the request with its MAC. The MAC covers the task's id, so it is valid only for this task."""
     return msgspec.structs.replace(request, mac=mac(*_covered(task_id, request)))
 
 
@@ -266,14 +269,17 @@ def actor_of(user: str) -> str:
 def approval_of(
     request: OwnerTaskRequested, task_id: str, user: str, at: datetime, mac: Callable[..., str]
 ) -> ApproveOwnerTask:
-    """Return the approval with its MAC. The MAC covers that of the request, so it holds for this request only."""
+    """Return the approval with its MAC. The MAC covers the MAC of the request, so it is valid only for this request."""
     return ApproveOwnerTask(user=user, approved_at=at, mac=mac("owner task approval", task_id, request.mac, user, at))
 
 
 def is_approved(
     request: OwnerTaskRequested, approvals: Sequence[OwnerTaskApproved], task_id: str, is_mac: Callable[..., bool]
 ) -> bool:
-    """Return whether another person has approved the proposal in time. Events could have been appended by others."""
+    """Return whether another person has approved the proposal in time.
+
+    Checks the MAC, because an attacker could have appended the event.
+    """
     return any(
         request.preview_sha256
         and request.requested_at is not None

@@ -1,7 +1,7 @@
 """Market participants: imported once, not changed by a second import. Pure.
 
-A participant belongs to the organisation that sent it. The operator's organisation has the name "". The record itself
-names contact persons, so it is a payload outside of the log. Contacts can be erased; the rest stays.
+A participant belongs to the organisation that sent it. The operator's organisation has the name "". The record of a
+participant names contact persons, so it is a payload outside of the log. Contacts can be erased; all other fields stay.
 """
 
 from datetime import datetime
@@ -31,13 +31,13 @@ ParticipantEvent = ParticipantImported | ContactsErased
 
 
 class ImportParticipant(Command, frozen=True):
-    """Store the participant's record, unless there is one."""
+    """Store the participant's record, unless a record is stored already."""
 
     payload_sha256: str
 
 
 class EraseContacts(Command, frozen=True):
-    """Replace the record by one without contacts."""
+    """Replace the record by a record without contacts."""
 
     payload_sha256: str
     imported_at: datetime
@@ -45,7 +45,7 @@ class EraseContacts(Command, frozen=True):
 
 
 class Participant(State, frozen=True):
-    """State of a participant. `payload_sha256` is empty for an unknown one."""
+    """State of a participant. `payload_sha256` is empty for an unknown participant."""
 
     payload_sha256: str = ""
     is_erased: bool = False
@@ -80,7 +80,7 @@ def evolve(participant: Participant, event: ParticipantEvent) -> Participant:
 
 
 def stream_of(organisation: str, code: int) -> str:
-    """Return the stream id. An organisation's name holds no slash."""
+    """Return the stream id. Names of organisations contain no slash."""
     return f"participant/{organisation}/{code}"
 
 

@@ -1,7 +1,7 @@
 """Records of an account that are sent after its import: delivery notes, energy amounts, invoices. Pure.
 
-All three have the same rules. A record is imported once under its reference. The same content again appends no event,
-a changed cancellation appends one, and any other content is refused.
+All three kinds have the same rules. A record is imported once under its reference. The same content again appends no
+event, a changed cancellation appends one, and any other content is refused.
 """
 
 import hashlib
@@ -62,10 +62,9 @@ RecordEvent = RecordImported | RecordCancellationChanged
 class ImportRecord(Command, frozen=True):
     """Store the record.
 
-    `content_sha256` covers all fields but the cancellation, `cancellation_sha256` the cancellation.
-
-    Both are digests of the text as sent. A caller that finds other text with the same meaning passes the stored
-    digests.
+    `content_sha256` covers all fields except the cancellation, `cancellation_sha256` covers the cancellation. Both
+    digests are of the text as sent. If the text differs from the stored text but means the same, the caller passes the
+    stored digests.
     """
 
     account_number: str
@@ -78,7 +77,10 @@ class ImportRecord(Command, frozen=True):
 
 
 class Record(State, frozen=True):
-    """State of a record. `content_sha256` is empty for an unknown one, `payload_sha256` is the newest request's."""
+    """State of a record.
+
+    `content_sha256` is empty for an unknown record. `payload_sha256` is the digest of the newest request.
+    """
 
     payload_sha256: str = ""
     content_sha256: str = ""

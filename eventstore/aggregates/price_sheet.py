@@ -70,7 +70,7 @@ def evolve(sheet: PriceSheetState, event: PriceSheetImported) -> PriceSheetState
 
 
 def stream_of(organisation: str, participant_code: int, document_number: str) -> str:
-    """Return the stream id. An organisation's name holds no slash."""
+    """Return the stream id. Names of organisations contain no slash."""
     return f"price-sheet/{organisation}/{participant_code}/{document_number}"
 
 

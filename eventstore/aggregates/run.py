@@ -1,8 +1,8 @@
 """Counts of runs and of refused requests, in batches. Pure.
 
 A run is everything that an importer sends under one name. Events of accounts name the run that staged them. A batch
-counts lines without an account of their own: refused, only validated, or sent before. Each batch is a stream with one
-event, so a repeated append does not count twice. Refused requests leave codes and paths in the log, no payload and no
+counts lines that have staged no account: refused, only validated, or sent before. Each batch is a stream with one
+event, so a repeated append counts nothing twice. Refused requests leave codes and paths in the log, no payload and no
 value.
 """
 
@@ -19,8 +19,8 @@ Mode = Literal["create", "validate", "dry_run"]
 class RunCounted(Event, frozen=True):
     """Counts of one api process over a span of time, without values.
 
-    `valid` counts valid lines of mode `validate`, and `warned` those of them that had warnings. `refused` counts the
-    refused lines of any mode. `counts`, of refusals, and `warnings` are numbers by code@path, with [] for any item.
+    `valid` counts valid lines of mode `validate`, and `warned` the valid lines with warnings. `refused` counts the
+    refused lines of any mode. `counts` (of refusals) and `warnings` are numbers by code@path, with [] for any item.
     """
 
     since: Instant
@@ -33,14 +33,14 @@ class RunCounted(Event, frozen=True):
 
 
 class AccountsReplayed(Event, frozen=True):
-    """These accounts, by external number, were sent under the run after they had been accepted before."""
+    """Accepted accounts were sent again under the run. The event has their external numbers."""
 
     accounts: tuple[str, ...]
     mode: Mode
 
 
 class RequestsRefused(Event, frozen=True):
-    """Refusals of one api process over a span of time, by code@path, with [] for any item of an array."""
+    """Refused requests of one api process in a span of time, by code@path, with [] for any item of an array."""
 
     since: Instant
     counts: dict[str, Count]
@@ -73,7 +73,7 @@ class CountRefusals(Command, frozen=True):
 
 
 class Batch(State, frozen=True):
-    """State of a batch: whether it is in the log."""
+    """State of a batch: True if the log has the batch."""
 
     is_counted: bool = False
 

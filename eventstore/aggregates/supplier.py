@@ -12,34 +12,34 @@ from eventstore.errors import IllegalTransition, Refused
 
 SupplierStatus = Literal["ongoing", "paused", "complete"]
 Strictness = Literal["standard", "strict"]
-"""`strict` refuses accounts for what `standard` only warns of."""
+"""`strict` refuses accounts with warnings, `standard` accepts them."""
 UnknownFields = Literal["refuse", "ignore"]
 """`ignore` drops undocumented fields and records each dropped name with the import."""
 DocumentsCheck = Literal["off", "warn", "require"]
-"""Check of documents during processing: none, a warning, or an error for a missing one."""
+"""Check of documents during processing: no check, a warning for a missing document, or an error."""
 EmailLanguage = Literal["de", "en"]
 
 
 class SupplierSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of a supplier's accounts. The defaults are those of the contract.
+    """Settings of a supplier's accounts, with the defaults of the contract.
 
-    This class is the only list of settings. The view's columns, the settings in api and workers, and `importledger
-    supplier set` and `show` follow from it. A title is the setting's name on the command line if it differs from the
-    field's. `no` and `yes` are its words there.
+    This class is the only list of settings: the view's columns, the settings in api and workers, and `importledger
+    supplier set` and `show` are derived from it. `title` of a field is the setting's name on the command line, if this
+    name differs from the field's. `no` and `yes` are the setting's values on the command line.
     """
 
     strictness: Strictness = "standard"
     unknown_fields: UnknownFields = "refuse"
     is_dry_run_only: Annotated[bool, Meta(title="dry-run-only")] = False
     documents_root: str = ""
-    """URL; empty for none."""
+    """URL of the documents root, or ""."""
     documents_check: DocumentsCheck = "off"
     sends_customer_emails: Annotated[bool, Meta(title="customer-emails", extra={"no": "off", "yes": "on"})] = False
     email_language: EmailLanguage = "de"
 
 
 class DocumentsRootMissing(Refused):
-    """Documents cannot be checked below a root that is not set."""
+    """The check of documents needs a documents root, and none is set."""
 
     code = "documents_root_missing"
     sentences = (
@@ -65,7 +65,7 @@ class SupplierCreated(Event, frozen=True):
 class SupplierStatusChanged(Event, frozen=True):
     """The operator has opened, paused or closed the supplier. Its accounts are released while it is complete.
 
-    `ends_complete`: the supplier was complete before. Accounts that were processed until now stay released.
+    `ends_complete`: the supplier was complete before this event. Accounts that were processed before stay released.
     """
 
     status: SupplierStatus
@@ -74,9 +74,9 @@ class SupplierStatusChanged(Event, frozen=True):
 
 
 class AccountsReleased(Event, frozen=True):
-    """The platform owns the accounts that are processed by now: all of the supplier, or those of a run.
+    """The platform owns the accounts of the supplier, or of a run, that were processed before this event.
 
-    They cannot be reverted any more. `reason` is the operator's.
+    Released accounts cannot be reverted. `reason` is the operator's.
     """
 
     run: str = ""
@@ -84,10 +84,7 @@ class AccountsReleased(Event, frozen=True):
 
 
 class SupplierConfigured(SupplierSettings, Event, frozen=True):
-    """Settings of the supplier from now on: all of them, not only the changed ones.
-
-    The first three are always stored.
-    """
+    """All settings of the supplier, changed or not, from now on. The first three settings are always stored."""
 
     strictness: Strictness
     unknown_fields: UnknownFields
@@ -96,7 +93,7 @@ class SupplierConfigured(SupplierSettings, Event, frozen=True):
 
 
 class SupplierArchived(Event, frozen=True):
-    """The supplier's part of the log is in an archive as well; its payloads may be only there from now on.
+    """The supplier's part of the log is in an archive, and its payloads may be deleted from the database.
 
     `position` is the log's last position that the archive covers. `sha256` is the digest of the archive file.
     """
@@ -130,7 +127,7 @@ class ChangeSupplierStatus(Command, frozen=True):
 
 
 class ReleaseAccounts(Command, frozen=True):
-    """Release the accounts that are processed by now: all, or those of a run."""
+    """Release the accounts of the supplier, or of a run, that have been processed."""
 
     run: str = ""
     reason: str = ""
@@ -139,7 +136,7 @@ class ReleaseAccounts(Command, frozen=True):
 class ConfigureSupplier(Command, frozen=True):
     """Change settings; None keeps a setting.
 
-    `documents_organisation` is used only if a root is given: the organisation that sets it, or "" for the operator.
+    If a documents root is given, `documents_organisation` is the organisation that sets it, or "" for the operator.
     """
 
     strictness: Strictness | None = None
@@ -153,7 +150,7 @@ class ConfigureSupplier(Command, frozen=True):
 
 
 class ArchiveSupplier(Command, frozen=True):
-    """Record that the supplier is archived. Its payloads are removed from the database afterwards."""
+    """Record that the supplier is archived. After this event, its payloads are deleted from the database."""
 
     url: str
     sha256: str
@@ -191,7 +188,7 @@ def decide(command: Command, supplier: Supplier, at: datetime) -> SupplierEvent 
         case ReleaseAccounts(), "ongoing" | "paused":
             return event_of(AccountsReleased, command)
         case ReleaseAccounts(), "complete":
-            return None  # all are released
+            return None  # all accounts of the supplier are released
         case ConfigureSupplier(), "ongoing" | "paused" | "complete":
             configured = _configured(command, supplier)
             if configured.documents_check != "off" and not configured.documents_root:
@@ -232,7 +229,10 @@ def _configured(command: ConfigureSupplier, supplier: Supplier) -> SupplierConfi
 
 
 def _archived(command: ArchiveSupplier, supplier: Supplier) -> SupplierArchived | None:
-    """Return None if the supplier is in this archive already. Raises AlreadyArchived if it is in another."""
+    """Return None if the supplier is already in this archive.
+
+    Raises AlreadyArchived if the supplier is in another archive.
+    """
     archived = event_of(SupplierArchived, command)
     if supplier.archive is not None and supplier.archive != archived:
         raise AlreadyArchived

@@ -17,7 +17,7 @@ SignInMethod = Literal["link", "password", "openid"]
 
 
 class UserCreated(Event, frozen=True):
-    """A person may sign in, for an organisation, with a role and for these suppliers (`*` for all)."""
+    """A person may sign in, for an organisation, with a role and for the named suppliers (`*` for all)."""
 
     organisation: str
     role: UserRole
@@ -25,7 +25,7 @@ class UserCreated(Event, frozen=True):
 
 
 class UserRoleChanged(Event, frozen=True):
-    """The user has another role, or sees other suppliers. This also holds for open sessions."""
+    """The user has another role, or sees other suppliers, also in open sessions."""
 
     role: UserRole
     suppliers: tuple[str, ...] = ()
@@ -46,13 +46,16 @@ class SignInLinkIssued(Event, frozen=True):
 
 
 class PasswordSet(Event, frozen=True):
-    """The user has set a password. All sessions but this one have ended."""
+    """The user has set a password. All other sessions of the user have ended."""
 
     session: str = ""
 
 
 class UserSignedIn(Event, frozen=True):
-    """The user has signed in by this method. `session` names the session and does not open it."""
+    """The user has signed in by a method.
+
+    `session` is the id of the session, which cannot be used to open the session.
+    """
 
     session: str
     method: SignInMethod
@@ -69,7 +72,10 @@ class SessionsEnded(Event, frozen=True):
 
 
 class UserErased(Event, frozen=True):
-    """Name, address, password and typed reasons of the user are deleted. Past actions stay under the id."""
+    """Name, address, password and typed reasons of the user are deleted.
+
+    Past actions of the user stay in the log under the user's id.
+    """
 
 
 UserEvent = (
@@ -155,7 +161,7 @@ class User(State, frozen=True):
 
 
 def decide(command: Command, user: User, at: datetime) -> UserEvent | None:  # noqa: C901 - one match, a case for each command and state
-    """Return the event that follows, or None. Raises IllegalTransition; for unknown and erased users always."""
+    """Return the event that follows, or None. Raises IllegalTransition, always for unknown and erased users."""
     match command, user.status:
         case CreateUser(), "unknown":
             return event_of(UserCreated, command)
@@ -223,6 +229,6 @@ EVENTS: Events = {
     "user_erased.v1": (UserErased, EraseUser),
 }
 INERT = frozenset({"user_signed_in.v1", "user_signed_out.v1", "password_set.v1"})
-"""Topics that the api appends. An unreadable event of these does not keep a user from being disabled."""
+"""Topics that the api appends. A user can be disabled even if an event of these topics is unreadable."""
 
 USER = Aggregate("user", EVENTS, User(), decide, evolve, inert=INERT)

@@ -1,8 +1,8 @@
 """First answers to requests with an Idempotency-Key, so that a repeated request gets the same answer.
 
-An answer is stored in the transaction of its events, under the command id that the events carry. The id is a digest:
-importers choose the keys, and the log stores no text of importers. The first event also carries the answer's digest, so
-that the log's seal covers the answer.
+An answer is stored in the transaction of its events, under the command id that the events carry. The command id is a
+digest, because importers choose Idempotency-Keys, and the log stores no text of importers. The first event also has the
+answer's digest, so that checkpoints cover the answer.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ class Answer(msgspec.Struct, frozen=True):
 
     @property
     def sha256(self) -> str:
-        """Digest of all fields. `eventstore.proof.verification` computes the same in SQL."""
+        """Digest of all fields. `eventstore.proof.verification` computes the same digest in SQL."""
         text = f"{self.command_id}\n{self.request_sha256.hex()}\n{self.status}\n".encode() + self.body
         return hashlib.sha256(text).hexdigest()
 
@@ -42,11 +42,11 @@ WHERE command_id = %s
 
 
 def command_id_of(name: str) -> str:
-    """Return the id of a request by its whole name: organisation, method, path and key."""
+    """Return the command id of a request: a digest of organisation, method, path and Idempotency-Key."""
     return hashlib.sha256(name.encode()).hexdigest()
 
 
 async def remembered_answer(connection: AsyncConnection[Any], name: str) -> Answer | None:
-    """Return the first answer to the request with this name; None if the request has changed nothing yet."""
+    """Return the first answer to the request with a command id; None if the request has changed nothing yet."""
     row = await (await connection.execute(_SELECT, (command_id_of(name),), prepare=True)).fetchone()
     return Answer(*row) if row else None

@@ -1,7 +1,7 @@
 """Columns as Postgres' binary arrays, for statements that take many rows at once.
 
-psycopg inspects the values of each list to find their type. Here the statement names the type, which is faster for the
-many lists of an append. Values are still written by psycopg's dumpers (`copy_format`).
+psycopg inspects the values of each list to find their type. This module passes the type with each array, which is
+faster for the many arrays of an append. psycopg's dumpers still write the values (`copy_format`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ from eventstore.log.copy_format import BIGINT, BOOLEAN, INTEGER, NULL, SIZE, Cac
 
 
 class Written:
-    """Array in the form that is sent. Each element type has its own subclass, by which psycopg finds the type."""
+    """Array in Postgres' binary form. Each element type has its own subclass, by which psycopg finds the type."""
 
     __slots__ = ("content",)
     oid = 0
@@ -39,7 +39,7 @@ class _WrittenDumper(Dumper):
 
 
 ArrayOf = Callable[[Sequence[Any]], Written]
-"""Function that returns the array of these values; None is NULL."""
+"""Function that returns the array of a list of values; None becomes NULL."""
 
 
 def _arrays(sql_type: str, write: Callable[[Sequence[Any]], list[bytes]]) -> ArrayOf:

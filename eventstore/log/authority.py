@@ -18,11 +18,11 @@ class AuthorityKey:
         self._key = hashlib.sha256(b"importledger authority v1\n" + key.encode()).digest()
 
     def mac(self, purpose: str, *parts: str | datetime | None) -> str:
-        """Return the MAC of these parts, in hexadecimal."""
+        """Return the MAC of purpose and parts, in hexadecimal."""
         return hmac.digest(self._key, msgspec.json.encode([purpose, *map(_text_of, parts)]), "sha256").hex()
 
     def is_mac(self, mac: str, purpose: str, *parts: str | datetime | None) -> bool:
-        """Return whether the MAC was made with this key, of these parts and for this purpose."""
+        """Return whether a MAC was made with this key, for the purpose and the parts."""
         return hmac.compare_digest(mac.encode(), self.mac(purpose, *parts).encode())
 
 

@@ -21,17 +21,17 @@ SELECT_EVENTS: LiteralString = f"""
 SELECT {columns_of()}
 FROM events
 """  # noqa: S608 - constants
-"""Query of whole events. A condition and an order follow."""
+"""Beginning of a query of whole events, to be followed by a condition and an order."""
 
 MOST_BYTES = 32_000_000
 """Bytes of events after which one read ends. Longer reads could exhaust the memory or the statement time-out."""
 
 
 def bounded(query: LiteralString) -> LiteralString:
-    """Return a query of the first events of `query`, until they have MOST_BYTES; at least one if there is any.
+    """Return a query of the first events of `query` with MOST_BYTES together, or of its first event if this is larger.
 
-    `query` returns events in order, with position and state. Two columns are added: the number of all events of
-    `query`, and the bytes of the events before this one.
+    `query` must return events in order, with position and state. The returned query has two more columns: the number of
+    all events of `query`, and the bytes of the events before each event.
     """
     return f"""
 SELECT * FROM (

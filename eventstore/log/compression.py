@@ -1,10 +1,9 @@
-"""Compression of bodies with zstd. Small ones use a dictionary of frequent text in accounts and records.
+"""Compression of bodies with zstd, for small bodies with a dictionary of frequent text in accounts and records.
 
 The dictionary holds the field names as JSON writes them, and no values of persons: zstd's trainer made it from accounts
-with random values (decision 25). Each frame says whether it needs the dictionary (RFC 8878, `Dictionary_ID`).
-
-The file must never change: payloads that were compressed with it could not be read any more. Another dictionary would
-be another file with another number.
+with random values (decision 25). Each frame names the dictionary that it needs (RFC 8878, `Dictionary_ID`). The file of
+the dictionary must never change, because payloads that were compressed with it would become unreadable. Another
+dictionary must be another file with another number.
 """
 
 import hashlib
@@ -23,7 +22,7 @@ MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
 """Limit of a decompressed body, larger than any request. A small frame could otherwise fill the reader's memory."""
 SMALL_BYTES = 16 * 1024
 """Size up to which bodies are compressed with the dictionary."""
-_LEVEL = 1  # 3 is a quarter slower and saves 3 % of the bytes
+_LEVEL = 1  # level 3 is a quarter slower and saves 3 % of the bytes
 _SMALL = zstandard.ZstdCompressionParameters.from_level(
     -2, source_size=SMALL_BYTES, hash_log=12, min_match=7, write_dict_id=True
 )
@@ -34,7 +33,7 @@ The dictionary holds most repeated text, so less searching than at level 1 is en
 
 
 class NotCompressed(ValueError):
-    """The content is not a complete zstd frame, or is too large when decompressed."""
+    """The content is not a complete zstd frame, or its decompressed body is too large."""
 
 
 class UnknownDictionary(NotCompressed):

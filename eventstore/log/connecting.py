@@ -1,7 +1,8 @@
 """Connections to Postgres: a dead server is noticed within seconds, and a read-only one counts as unavailable.
 
-After a failover, a connection may lead to a dead machine or to a standby. The first ends by the time-outs of every URL
-(`guarded`). The second is closed by its pool (`check_writable`), after at most one more use if it was just checked.
+After a failover, a connection may lead to a dead machine or to a standby. A connection to a dead machine ends by the
+time-outs of every URL (`guarded`). A connection to a standby is closed by its pool (`check_writable`), after at most
+one more use if it was just checked.
 """
 
 import select
@@ -37,14 +38,16 @@ DEFAULT_PORT = "5432"
 
 
 def guarded(url: str) -> str:
-    """Return the database URL with `GUARDS`, except those that it sets itself."""
+    """Return the database URL with those `GUARDS` that the URL does not set itself."""
     options = conninfo_to_dict(url)
     added = "&".join(f"{name}={value}" for name, value in GUARDS.items() if name not in options)
     return f"{url}{'&' if '?' in url else '?'}{added}" if added else url
 
 
 SWITCHOVER_S = 5.0
-"""Time for which a planned switchover is expected to last, after a session was ended on purpose, in seconds."""
+"""Longest expected time of a planned switchover [seconds], from the end of the first session that the server has ended
+on purpose.
+"""
 
 
 class _Ended:
@@ -53,7 +56,10 @@ class _Ended:
 
 
 def note_switchover(error: Exception) -> None:
-    """Record an error with which a server ends a session on purpose, as in a planned switchover. A crash sends none."""
+    """Record an error with which a server ends a session on purpose, as in a planned switchover.
+
+    After a crash there is no such error.
+    """
     if isinstance(error, AdminShutdown):
         _Ended.at = time.monotonic()
 
@@ -68,7 +74,7 @@ UNCHECKED_S = 1.0
 
 
 class PooledConnection(Connection[Row]):
-    """Connection that records its last check, and whether a commit did not wait for its standby."""
+    """Connection that records the time of its last check, and whether a commit did not wait for its standby."""
 
     checked_at = -UNCHECKED_S
     is_unreplicated = False
@@ -85,7 +91,7 @@ AnyConnection = TypeVar("AnyConnection", bound=Connection[Any] | AsyncConnection
 
 
 def last_host_first(conninfo: str) -> str:
-    """Return the database URL with the host first that accepted the last connection, if it names several.
+    """Return the database URL; of several hosts, the host that accepted the last connection is first.
 
     A host that does not answer costs each new connection two seconds, and a pool opens one at a time.
     """
@@ -108,7 +114,7 @@ def note_host(connection: AnyConnection) -> AnyConnection:
 
 @contextmanager
 def noted_failures() -> Iterator[None]:
-    """Record why the connection in the block fails, for `last_connection_error`. The pool only reports a time-out."""
+    """Record why the connection in the block fails, for `last_connection_error`: pools report only time-outs."""
     try:
         yield
     except OperationalError as error:
@@ -125,9 +131,8 @@ def last_connection_error() -> str | None:
 def _is_wait_cancelled(warning: Diagnostic) -> bool:
     """Return whether a server's notice reports that a commit's wait for a standby was cancelled.
 
-    The warning's source file shows it, since messages are translated.
-
-    Call it in a notice handler only: the driver's object is empty afterwards.
+    The notice is recognised by its source file in Postgres, since messages are translated. Call this function only in a
+    notice handler: the driver's object is empty later.
     """
     return warning.source_file == "syncrep.c"
 
@@ -138,7 +143,7 @@ _UNREPLICATED = "the commit's wait for a standby was cancelled: the primary alon
 def note_unreplicated_commits(connection: PooledConnection[Any]) -> None:
     """Set `is_unreplicated` if a commit succeeds whose wait for a standby was cancelled.
 
-    The server only warns then: the commit is visible, and possibly on no standby.
+    The server sends only a warning: the commit is visible, but perhaps no standby has it.
     """
     noting = weakref.ref(connection)
 
@@ -161,8 +166,8 @@ def waiting_for_standbys(connection: PooledConnection[Any]) -> Iterator[None]:
 def wait_for_standby(connection: Connection[Any]) -> None:
     """Wait until a standby has everything that is visible now, if commits wait for one.
 
-    Raises StoreUnavailable. For a connection in autocommit. A transaction without WAL waits for no standby, so this one
-    writes a WAL message that nobody reads.
+    Raises StoreUnavailable. The connection must be in autocommit. A transaction without WAL waits for no standby, so
+    this function writes a WAL message that nobody reads.
     """
     is_cancelled = False
 
@@ -200,14 +205,14 @@ def check_writable(connection: PooledConnection[Any]) -> None:
 
 
 def _is_silent(connection: Connection[Any]) -> bool:
-    """Return whether the server has sent nothing that is still unread, not even the end."""
+    """Return True if the connection has no unread data from the server, not even its end."""
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
     return not poll.poll(0)
 
 
 async def check_writable_async(connection: AsyncConnection[Any]) -> None:
-    """Check the same as `check_writable`, for a pool of the event loop."""
+    """Check a connection of the event loop's pool like `check_writable`."""
     try:
         await AsyncConnectionPool.check_connection(connection)
     except OperationalError as error:
@@ -219,6 +224,6 @@ async def check_writable_async(connection: AsyncConnection[Any]) -> None:
 
 
 def is_read_only(connection: Connection[Any] | AsyncConnection[Any]) -> bool:
-    """Return whether the server has reported to be a standby or read-only. Sends no query."""
+    """Return whether the server has reported that it is a standby or read-only. Sends no query."""
     status = connection.info.parameter_status
     return "on" in (status("in_hot_standby"), status("default_transaction_read_only"))

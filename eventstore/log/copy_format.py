@@ -41,7 +41,7 @@ class CachedValues(dict[Any, bytes]):
 def cached_values(sql_type: str, prepare: Callable[[Any], Any] | None = None) -> CachedValues:
     """Return a cache of values of an SQL type. `prepare` converts a value for psycopg's dumper.
 
-    Values that are equal must have the same COPY format. Numerics are text here, since 1.0 equals 1.00.
+    Equal values must have the same COPY format. Numerics are cached as text, since 1.0 equals 1.00.
     """
     dumper = adapters.get_dumper_by_oid(adapters.types[sql_type].oid, Format.BINARY)(NoneType)
 
@@ -111,20 +111,20 @@ def copy_into(
 
 
 def copy_written(cursor: Cursor[Any], schema: str, table: str, columns: tuple[str, ...], rows: Iterable[bytes]) -> None:
-    """COPY rows that are in the binary format already, with values in the order of these columns."""
+    """COPY rows that are already in the binary format, with values in the order of the named columns."""
     with cursor.copy(_copying(schema, table, columns)) as copy:
         copy.write(b"".join((SIGNATURE, *rows, TRAILER)))
 
 
 @lru_cache(maxsize=256)
 def _copying(schema: str, table: str, columns: tuple[str, ...]) -> bytes:
-    """Return the statement. It is cached: a worker writes thirteen tables for each batch."""
+    """Return the COPY statement, which is cached because a worker writes thirteen tables for each batch."""
     names = SQL(", ").join(map(Identifier, columns))
     return SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(Identifier(schema, table), names).as_bytes(None)
 
 
 def _types_of(connection: Connection[Any], schema: str, table: str, columns: tuple[str, ...]) -> list[int]:
-    """Return the types of these columns. They are cached by table, since all its versions have the same."""
+    """Return the types of a table's columns, which are cached by table, since all its versions have the same types."""
     if (table, columns) not in _types:
         names = SQL(", ").join(map(Identifier, columns))
         with connection.cursor(row_factory=tuple_row) as cursor:

@@ -1,7 +1,7 @@
 """Following the log: batches of events after a checkpoint, and notifications that wake followers after commits.
 
-Positions are dense and in commit order, so one integer is a complete checkpoint. Listening is for speed. A poll every
-half second is for safety, since the first notification after LISTEN can be lost.
+Positions are dense and in commit order, so one integer is a complete checkpoint. Followers listen for notifications to
+be fast, and also poll every half second, since the first notification after LISTEN can be lost.
 
 NOTIFY is sent outside of any append: inside a transaction it takes a lock over the whole cluster until the commit's
 flush. A lost notification delays a follower by half a second and loses no event.
@@ -28,7 +28,7 @@ CHANNEL = "importledger"
 MIN_INTERVAL_S = 0.1
 """Least time between two notifications of a process, in seconds."""
 POLL_S = 0.5
-"""Longest wait of a follower for a notification, in seconds. Then it reads the log anyway."""
+"""Longest wait of a follower for a notification [seconds]. After this time, the follower reads the log."""
 
 _SELECT_AFTER = bounded("""
 SELECT position, stream, topic, state
@@ -54,7 +54,7 @@ ON CONFLICT (follower) DO UPDATE SET position = excluded.position, updated_at = 
 
 
 class Followed(msgspec.Struct, frozen=True, gc=False):
-    """Event as a follower reads it; it may be `Unreadable`."""
+    """Event that a follower reads, possibly `Unreadable`."""
 
     position: int
     stream: str
@@ -75,9 +75,9 @@ def wait(connection: Connection[Any], timeout_s: float = POLL_S) -> None:
 def read_after(
     connection: Connection[Any], position: int, topics: Sequence[str], *, limit: int
 ) -> tuple[list[Followed], int]:
-    """Return events of these topics after the position, and the position up to which the log was read.
+    """Return events of the topics after a position, and the position up to which the log was read.
 
-    At most `limit` events, and fewer if they are large (`columns.MOST_BYTES`).
+    Returns at most `limit` events, and fewer if they are large (`columns.MOST_BYTES`).
     """
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
         head = log_head(connection)
@@ -92,7 +92,7 @@ def read_after(
 
 
 def has_between(connection: Connection[Any], after: int, upto: int, topics: Sequence[str], count: int) -> bool:
-    """Return whether the log has at least `count` events of these topics after one position up to another."""
+    """Return whether the log has at least `count` events of the topics after one position up to another."""
     parameters = {"after": after, "upto": upto, "topics": list(topics), "count": count}
     row = connection.execute(_SELECT_HAS_BETWEEN, parameters).fetchone()
     return bool(row and row["has"])
@@ -108,7 +108,7 @@ def set_checkpoint(connection: Connection[Any], follower: str, position: int) ->
 
 
 class CommitNotifier:
-    """Sends NOTIFY from a thread of its own, at most once per interval."""
+    """Thread that sends NOTIFY, at most once per interval."""
 
     def __init__(self, datastore: LedgerDatastore) -> None:
         self._datastore = datastore
@@ -134,6 +134,6 @@ class CommitNotifier:
                 with store_errors(), self._datastore.pool.connection() as connection:
                     connection.execute(f"NOTIFY {CHANNEL}")
             except StoreUnavailable:
-                pass  # followers poll as well
+                pass  # followers also poll, so a lost notification does no harm
             if self._closed.wait(MIN_INTERVAL_S):
                 return

@@ -1,9 +1,10 @@
 """Group commit: many small appends share one transaction and one flush.
 
-`GroupCommitter` is a thread of each process. It writes all queued appends, bounded by count and bytes, and never sleeps
-to collect more. `LoopCommitter` connects it with an event loop: it hands over what the loop has collected since the
-last batch, so that thread and loop do not wake each other for every append. If several clients send at the same
-time, `LoopCommitter` waits a moment for them, since each transaction has a fixed cost.
+`GroupCommitter` is a thread of each process. `GroupCommitter` writes all queued appends, bounded by count and bytes,
+and never sleeps to collect more. `LoopCommitter` connects `GroupCommitter` with an event loop: it passes the appends
+that the loop has collected since the last batch, so that thread and loop do not wake each other for every append. If
+several clients send at the same time, `LoopCommitter` waits a moment for their appends, since each transaction has a
+fixed cost.
 """
 
 import asyncio
@@ -27,19 +28,22 @@ from telemetry.supervision import supervision
 
 MAX_BATCH_EVENTS = 200
 MAX_BATCH_BYTES = 2_000_000
-"""Events, and bytes of payloads, from which on a batch is full. The append that reaches a limit still belongs to it."""
+"""Events, and bytes of payloads, of a full batch. The append that reaches a limit still belongs to the batch."""
 MAX_WAITING = 2_000
-"""Appends that may wait. Beyond it, LedgerBusy is raised."""
+"""Appends that may wait in a process. Further appends raise LedgerBusy."""
 ANSWER_TIMEOUT_S = 1.5
-"""Longest wait for the database before a request is answered 503 [seconds]; clients see it within two seconds."""
+"""Longest wait for the database before a request is answered with 503 [seconds]."""
 GATHER_S, GATHER_EACH_S, MAX_GATHER_S = 0.005, 0.0006, 0.012
-"""Longest time between the hand-over of a batch and of the next [seconds].
+"""Longest time between two batches [seconds]:
 
-It is GATHER_EACH_S for each append of the batch that was handed over, at least GATHER_S and at most MAX_GATHER_S.
-After a large batch it is longer, since many clients need time to send again.
+GATHER_EACH_S for each append of the first batch, at least GATHER_S and at most MAX_GATHER_S. The time is longer after a
+large batch, since many clients need time to send again.
 """
 ROLLED_BACK_TRIES = 3
-"""Tries for a batch that the database rolls back in favour of another transaction. Then its callers retry."""
+"""Tries for a batch that the database rolls back in favour of another transaction.
+
+After these tries, the callers of the batch retry.
+"""
 PATIENCE = 3
 """Factor of the wait while CPU is short: clients need longer to send again, and fewer batches cost less."""
 
@@ -51,7 +55,7 @@ AppendResult = int | BaseException
 
 
 class _Item:
-    """Waiting append. `keys` are its streams and command ids: two appends of a batch must not share one."""
+    """Waiting append. `keys` are its streams and command ids: two appends of a batch must not have a key in common."""
 
     __slots__ = ("append", "keys", "settle")
 
@@ -83,7 +87,10 @@ class GroupCommitter:
         return future.result()
 
     def submit_all(self, appends: Sequence[Append], done: Callable[[list[AppendResult]], None]) -> None:
-        """Append each of these by itself; `done` gets a result for each, in the writer's thread. Raises LedgerBusy."""
+        """Submit several independent appends.
+
+        `done` is called with a result for each append, in the writer's thread. Raises LedgerBusy.
+        """
         results: list[AppendResult] = [0] * len(appends)
         settled = count(1)
 
@@ -101,7 +108,7 @@ class GroupCommitter:
 
     @property
     def waiting(self) -> int:
-        """Approximate number of waiting appends; those that were handed over together count once."""
+        """Approximate number of waiting appends; appends that were submitted together count once."""
         return self._jobs.qsize() + len(self._queued)
 
     @property
@@ -122,7 +129,7 @@ class GroupCommitter:
                 self._write(batch)
 
     def _collect(self) -> bool:
-        """Move all appends that were handed over to the queue; wait only if it is empty. Return False after `close`."""
+        """Move all submitted appends to the queue; wait only if the queue is empty. Return False after `close`."""
         try:
             while True:
                 items = self._jobs.get_nowait() if self._queued else self._jobs.get()
@@ -133,7 +140,7 @@ class GroupCommitter:
             return True
 
     def _next_batch(self) -> list[_Item]:
-        """Return the next batch: bounded, with each stream and command id once. The rest stays queued, in order."""
+        """Return the next batch: bounded, with each stream and command id once. Other appends stay queued, in order."""
         batch: list[_Item] = []
         left: list[_Item] = []
         keys: set[str] = set()
@@ -163,14 +170,14 @@ class GroupCommitter:
             except VersionConflict as conflict:
                 batch = _without_conflicting(batch, conflict.numbers)
                 continue
-            except psycopg.Error as error:  # nothing was stored: find the append that causes it
+            except psycopg.Error as error:  # nothing was stored: find the append that causes the error
                 if len(batch) == 1:
                     _refuse(batch, error)
                     return
                 for item in batch:
                     self._write([item])
                 return
-            except Exception as error:  # reported to the callers; the writer continues
+            except Exception as error:  # the error is reported to the callers, and the writer continues
                 _refuse(batch, error)
                 return
             for item, position in zip(batch, positions, strict=True):
@@ -201,7 +208,7 @@ def _refuse(batch: Sequence[_Item], error: Exception) -> None:
 
 
 def _without_conflicting(batch: Sequence[_Item], conflicting: Set[int]) -> list[_Item]:
-    """Fail the appends whose events conflicted, by their numbers in the batch from 1; return the others."""
+    """Fail the appends whose events conflicted (numbers in the batch, from 1); return all other appends."""
     others, n = [], 0
     for item in batch:
         span = range(n + 1, n + 1 + len(item.append.events))
@@ -214,10 +221,10 @@ def _without_conflicting(batch: Sequence[_Item], conflicting: Set[int]) -> list[
 
 
 class LoopCommitter:
-    """The committer for an event loop: futures of the loop, one hand-over per batch.
+    """Connection of an event loop with a `GroupCommitter`.
 
-    An append that takes too long, as while the database hangs, fails with StoreUnavailable. The append may still be
-    stored. Repeating it is safe.
+    An append that takes too long, for example while the database hangs, fails with StoreUnavailable. Such an append may
+    still be stored, and repeating it is safe.
     """
 
     def __init__(self, committer: GroupCommitter, pressure: ProcessorPressure | None = None) -> None:
@@ -234,7 +241,7 @@ class LoopCommitter:
 
     @property
     def waiting(self) -> int:
-        """Number of appends that wait to be handed over."""
+        """Number of appends that wait for the next batch."""
         return len(self._waiting)
 
     def submit(self, append: Append) -> "asyncio.Future[int]":
@@ -254,11 +261,11 @@ class LoopCommitter:
         return future
 
     def _gather(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Hand the waiting appends over as a batch: when they are as many as in the last batch, or after a short wait.
+        """Submit the waiting appends as a batch, when they are as many as in the last batch, or after a short wait.
 
-        Clients that were just answered send again soon. Without a wait they would split into two batches that
-        alternate: one is written while the other is validated. A single client is never delayed. While CPU is short,
-        two batches gain nothing, so that all clients share one.
+        Clients that were just answered send again soon. Without the wait, the clients would split into two alternating
+        groups, each with its own batch. A single client is never delayed. While CPU is short, two batches gain nothing,
+        so that all clients share a batch.
         """
         patience, arrived = (PATIENCE, len(self._waiting)) if self._pressure.is_high() else (1, 0)
         self._enough, self._written = min(self._written + arrived, MAX_WAITING), 0
@@ -280,7 +287,7 @@ class LoopCommitter:
 
             try:
                 self._committer.submit_all([*batch.values()], done)
-            except LedgerBusy as busy:  # no append was handed over: fail them, and be ready for the next
+            except LedgerBusy as busy:  # no append was submitted: fail all waiting appends, and accept the next
                 self._settle(loop, batch, [busy] * len(batch))
 
     def _settle(
@@ -291,7 +298,7 @@ class LoopCommitter:
             _settle_future(future, result)
 
     def _time_out(self, future: "asyncio.Future[int]") -> None:
-        """Fail an append that has no result in time."""
+        """Fail an append without a result after ANSWER_TIMEOUT_S."""
         if not future.done():
             self._waiting.pop(future, None)
             future.set_exception(StoreUnavailable("the database does not answer in time"))

@@ -1,8 +1,8 @@
 """Stops of the intake: nothing is appended to a log that does not continue its signed checkpoints.
 
-A trigger on `events` refuses each append while a stop is in force, so it holds for every process and survives restarts.
-An operator ends it with a reason. The trigger also refuses appends until the log was compared with its checkpoints
-after the server's start: the log may be a copy or an older backup.
+While a stop is in force, a trigger on `events` refuses each append of every process, also after restarts. An operator
+ends a stop with a reason. The trigger also refuses appends until the log was compared with its checkpoints after the
+server's start: the log may be a copy or an older backup.
 """
 
 from datetime import datetime
@@ -62,22 +62,23 @@ def require_intake(connection: Connection[Any]) -> None:
 
 
 def stop_intake(connection: Connection[Any], *, size: int, note: str, reason: str) -> bool:
-    """Stop the intake because of a checkpoint. Return whether a new stop has begun.
+    """Stop the intake because of a checkpoint.
 
-    No stop begins if one is in force, or if there was one for this checkpoint.
+    Return whether a new stop has begun. No stop begins while another stop is in force, or if there was a stop for this
+    checkpoint before.
     """
     return connection.execute(_INSERT, {"size": size, "note": note, "reason": reason}).rowcount == 1
 
 
 def end_stop(connection: Connection[Any], *, by: str, reason: str) -> bool:
-    """End the stop in force for a reason. Return whether there was one."""
+    """End the stop in force for a reason. Return whether a stop was in force."""
     return connection.execute(_END, (by, reason)).rowcount == 1
 
 
 def note_comparison(connection: Connection[Any], *, by: str | None = None, reason: str | None = None) -> bool:
-    """Record that the log was compared, or that an operator (`by`) accepts it without that.
+    """Record that the log was compared, or that an operator (`by`) accepts the log without a comparison.
 
-    Return whether it is the first record since the server has started.
+    Return whether this is the first record since the server has started.
     """
     return connection.execute(_COMPARED, (by, reason)).rowcount == 1
 

@@ -41,7 +41,10 @@ from eventstore.log.store_errors import ROLLED_BACK, store_errors
 from telemetry.measures import measures
 
 TRIES = 5
-"""Tries for commands whose streams have version conflicts. Then `execute_many` raises, or refuses them."""
+"""Tries for commands whose streams have version conflicts.
+
+After these tries, `execute_many` raises an error or refuses the commands.
+"""
 
 _SELECT_STREAMS = (
     SELECT_EVENTS
@@ -57,7 +60,7 @@ LIMIT 1
 """
 
 WriteRows = Callable[[Connection[Any], Sequence[Recorded]], None]
-"""Function that writes rows derived from these events. It runs in their transaction, before they are appended."""
+"""Function that writes rows derived from events. It is called in the events' transaction, before the append."""
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -68,10 +71,10 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """Outcome of one command of many: the event or the refusal, and the state.
+    """Outcome of a command of `execute_many`:
 
-    `recorded` is None if the command had no effect. The refusal is ImportInProgress if other writers of the stream were
-    faster at each try.
+    the event or the refusal, and the state. `recorded` is None if the command had no effect. The refusal is
+    ImportInProgress if at each try another writer appended to the stream first.
     """
 
     stream: str
@@ -116,21 +119,21 @@ class Ledger:
 
     @contextmanager
     def connection(self) -> Iterator[Connection[Any]]:
-        """Yield a connection in autocommit, for reads and for other tables. Raises StoreUnavailable.
+        """Yield a connection in autocommit, for reads and for other tables.
 
-        Also raises it if a commit in the block did not wait for its standby.
+        Raises StoreUnavailable, also if a commit in the block did not wait for its standby.
         """
         with store_errors(), self._datastore.pool.connection() as connection, waiting_for_standbys(connection):
             yield connection
 
     def time(self) -> datetime:
-        """Return the database's present time, by which leases and due times are set and checked."""
+        """Return the database's present time, with which leases and due times are set and checked."""
         with self.connection() as connection:
             [row] = connection.execute("SELECT clock_timestamp() AS at").fetchall()
         return cast(datetime, row["at"])
 
     def require_intake(self) -> None:
-        """Raise IntakeStopped, NotCompared or StoreUnavailable if an append would."""
+        """Raise IntakeStopped, NotCompared or StoreUnavailable if an append would raise it."""
         with self.connection() as connection:
             require_intake(connection)
 
@@ -154,8 +157,8 @@ class Ledger:
     ) -> "asyncio.Future[int]":
         """Start an append to a stream that is assumed to be new. For callers in the process's one event loop.
 
-        The future returns the event's position. It raises VersionConflict if the stream exists; then call `execute`,
-        which loads it. Raises LedgerBusy if too many appends wait.
+        The future returns the event's position. The future raises VersionConflict if the stream exists; then call
+        `execute`, which loads the stream. `begin` raises LedgerBusy if too many appends wait.
         """
         aggregate = aggregate_of(stream)
         if payload is not None and subject_of(stream) == stream:
@@ -180,12 +183,12 @@ class Ledger:
         answer: Answer | None = None,
         write_rows: WriteRows | None = None,
     ) -> Recorded | None:
-        """Decide on the command and append the event; return it, or None if there is none.
+        """Decide on the command, append the event and return it; None if there is no event.
 
-        Safe to repeat: a command without effect appends nothing. `at` is UTC. `write_rows` writes rows derived from the
-        event, in the same transaction. On a version conflict the stream is read again, at most five times. Raises
-        Refused if the command is not allowed, VersionConflict if the last try conflicted or the answer exists already,
-        StoreUnavailable.
+        Repeating a command is safe: a command without effect appends nothing. `at` is UTC. `write_rows` writes rows
+        derived from the event, in the same transaction. On a version conflict the stream is read again, at most five
+        times. Raises Refused if the command is not allowed, VersionConflict if the last try conflicted or the answer
+        exists already, StoreUnavailable.
         """
         payloads = {stream: payload} if payload else None
         [decision] = self.execute_many(
@@ -239,9 +242,9 @@ class Ledger:
         `write_rows` writes rows derived from the events. A refused command is an outcome, not an exception. With
         `is_all_or_nothing`, nothing is appended if one outcome is a refusal. With `needs_all`, a refusal or a command
         without effect is raised, and nothing is appended: use it if `write_rows` writes rows for all commands. `loaded`
-        are states of some streams that the caller has read; outdated ones conflict. Commands without `write_rows`,
-        `answer` and flags are independent: conflicting ones get a transaction of their own, so that a busy stream
-        delays no other. Raises as `execute` does.
+        are states of streams that the caller has read; an outdated state causes a conflict. Commands without
+        `write_rows`, `answer` and flags are independent: a conflicting command gets a separate transaction, so that a
+        busy stream delays no other stream. Raises as `execute` does.
         """
         is_together = write_rows is not None or answer is not None or is_all_or_nothing or needs_all
         for attempt in range(TRIES):
@@ -306,7 +309,7 @@ class Ledger:
         return loaded
 
     def try_load(self, streams: Iterable[str]) -> dict[str, Loaded | StreamUnreadable]:
-        """Return the same as `load`, with StreamUnreadable as the value of an unreadable stream."""
+        """Return the present state of each stream like `load`; an unreadable stream has a StreamUnreadable."""
         stream_ids = list(streams)
         loaded: dict[str, Loaded | StreamUnreadable] = {
             stream: Loaded(aggregate_of(stream).initial, 0) for stream in stream_ids
@@ -330,11 +333,11 @@ class Ledger:
         return sorted(map(recorded_of, self._rows(list(streams))), key=attrgetter("position"))
 
     def payloads(self, digests: Mapping[str, str]) -> dict[str, bytes]:
-        """Return request bodies by stream, for hexadecimal digests by stream. Erased ones are missing."""
+        """Return request bodies by stream, for hexadecimal digests by stream. Erased bodies are missing."""
         return dict(self.each_payload(digests))
 
     def each_payload(self, digests: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:
-        """Yield (stream, request body) one by one, so that few are in memory. Erased ones are missing."""
+        """Yield (stream, request body) one by one, so that few bodies are in memory. Erased bodies are missing."""
         with self.connection() as connection:
             for (stream, _), body in read_payloads(connection, digests.items()):
                 yield stream, body
@@ -378,10 +381,10 @@ class Ledger:
         return outcomes
 
     def _encrypted(self, payloads: Mapping[str, Payload], fresh: Container[str] = ()) -> dict[str, Payload]:
-        """Return the payloads, those with a person encrypted with the person's key. Raises AccountErased.
+        """Return the payloads; payloads with personal data are encrypted with the person's key.
 
-        A missing key is created. Streams in `fresh` are assumed to have none: the new key is stored with the payload,
-        and conflicts if there is one.
+        Creates missing keys. Streams in `fresh` are assumed to have no key: the new key is stored with the payload, and
+        causes a conflict if a key exists. Raises AccountErased.
         """
         subjects = {
             stream: subject
@@ -399,10 +402,10 @@ class Ledger:
         return encrypted_payloads
 
     def _append_with_rows(self, append: Append, write_rows: WriteRows | None) -> dict[str, Recorded]:
-        """Append the events; `write_rows` writes its rows before them. Another order would deadlock (`locks`).
+        """Append the events after `write_rows` has written its rows.
 
-        A single event shares a transaction with those of other callers, unless `write_rows` is given or its payload is
-        encrypted with the key of another stream.
+        The other order would deadlock (`locks`). A single event shares a transaction with those of other callers,
+        unless `write_rows` is given or its payload is encrypted with the key of another stream.
         """
         if not append.events:
             return {}
@@ -437,7 +440,7 @@ def _positioned(events: Sequence[Recorded], first: int) -> dict[str, Recorded]:
 
 
 def _recorded(stream: str, version: int, event: Event, at: datetime, by: str, command_id: str | None) -> Recorded:
-    """Return the event as it is appended, with the request that caused it."""
+    """Return the event with its metadata, as it is appended."""
     return Recorded(stream, version, event, at, supplier_of(stream), by, command_id, metadata=origin.get())
 
 

@@ -1,18 +1,16 @@
 """All advisory locks of the service: their numbers, their holders and their order.
 
-Transactions take ERASURE, REVERTS, PLATFORM, then LOG. Another order deadlocks: a worker writes platform rows before
-it appends, and a switch of versions waits for such rows before it locks the log. A switch first locks the row of the
-projection's live version.
-
-Sessions hold the other locks, each lock by one process at a time. A session takes such a lock before any transaction
+Transactions take ERASURE, REVERTS, PLATFORM, then LOG. Another order deadlocks: a worker writes platform rows before it
+appends, and a switch of versions waits for such rows before it locks the log. A switch first locks the row of the
+projection's live version. All other locks are held by sessions. A session takes such a lock before any transaction
 begins.
 """
 
 WAIT_MS = 400
-"""Longest wait for a lock that others queue behind [milliseconds]. Then all locks are released, and it is tried again.
+"""Longest wait for a lock for which other transactions queue [milliseconds].
 
-A switch waits twice, for a table and for the log. Both waits must end before creates are answered 503
-(`group_commit.ANSWER_TIMEOUT_S`).
+After this wait, the transaction releases all locks and tries again. A switch waits twice, for a table and for the log.
+Both waits together must be shorter than `group_commit.ANSWER_TIMEOUT_S`.
 """
 
 LOG = 7015001
@@ -23,28 +21,28 @@ LOG = 7015001
 PLATFORM = 7015002
 """Tables of the platform: shared by writers of rows, exclusive for a switch of versions and for an erasure."""
 MIGRATION = 7015003
-"""`migrate`: one at a time."""
+"""Lock of the one running `migrate`."""
 RELAY = 7015004
-"""The one active relay; others stand by."""
+"""Lock of the active relay. Other relays stand by."""
 SEALER = 7015005
-"""The one sealer that signs."""
+"""Lock of the one sealer that signs."""
 PROJECTOR = 7015006
-"""The one projector that updates projections from the log."""
+"""Lock of the one projector that updates projections from the log."""
 ERASURE = 7015007
 """Rows with personal data: shared by writers that have read payloads before, exclusive for an erasure.
 
 See `projections.versions.reading.wait_for_erasures`.
 """
 ENDED_IMPORTS = 7015008
-"""The one follower that logs a line for each import that ends."""
+"""Lock of the one follower that logs a line for each import that ends."""
 OWNER_TASKS = 7015010
-"""The one process that runs tasks with the rights of the database's owner."""
+"""Lock of the one process that runs tasks with the rights of the database's owner."""
 
 REVERTS = 7017
 """Class of locks: one per supplier, by the hash of its code. It comes before PLATFORM.
 
-Exclusive for a batch of a revert, a release, and a change of the supplier's status. Shared by writers of records of
-accounts, which find under it that their account still exists.
+Exclusive for a batch of a revert, a release, and a change of the supplier's status. Shared by writers of post-account
+records, which check under the lock that their account still exists.
 """
 WORKERS = 7015
 """Class of locks: each worker holds the lock of its number while it lives."""

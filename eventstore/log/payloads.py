@@ -1,7 +1,7 @@
 """Payloads: importers' bytes as received, zstd-compressed, encrypted, stored outside of the log by (stream, SHA-256).
 
-Each import process has a key (AES-256-GCM) in a table of its own, which also encrypts later records of its account.
-Each market participant has one for its contacts. Other payloads hold no personal data and are only compressed.
+Each import process has a key (AES-256-GCM) in a separate table, which also encrypts later records of its account. Each
+market participant has a key for its contacts. All other payloads contain no personal data and are only compressed.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ PayloadId = tuple[str, str]
 _KEY_BYTES = 32
 _NONCE_BYTES = 12
 _ENCRYPTED = b"\x01"
-"""First byte of encrypted contents; a zstd frame has another."""
+"""First byte of encrypted contents; the first byte of a zstd frame differs."""
 
 MAX_OPEN_BYTES = 8_000_000
 """Most bytes of payloads in memory at a time. A payload above `MAX_OPEN_BYTES // AT_A_TIME` is read alone."""
@@ -63,15 +63,16 @@ WHERE key IS NULL
       WHERE e.stream = payload_keys.stream AND e.topic IN ('subject_erased.v1', 'contacts_erased.v1'))
 ORDER BY payload_keys.stream
 """
-"""Subjects that are erased by their keys but not yet by the log."""
+"""Query of subjects whose keys are deleted although the log has no erasure of them."""
 
 
 class Payload(msgspec.Struct, frozen=True):
-    """Request body: its digest over the bytes as received, and its compressed, possibly encrypted form.
+    """Request body:
 
-    `subject` is the import stream whose key encrypts it, if it is not the own stream. `new_key` is a key to be stored
-    with the payload. `view_values` are values of the body for a view of the append, in the view's own form. They are
-    not stored with the payload. A payload without `has_person` is not encrypted.
+    the digest of its bytes as received, and its compressed, possibly encrypted form. `subject` is the import stream
+    whose key encrypts the payload, if it is another stream than the payload's. `new_key` is a key to be stored with the
+    payload. `view_values` are values of the body for a view that the append writes; they are not stored with the
+    payload. A payload without `has_person` is not encrypted.
     """
 
     sha256: bytes
@@ -95,7 +96,7 @@ class Payload(msgspec.Struct, frozen=True):
     def encrypted(self, stream: str, key: bytes | None, *, subject: str) -> "Payload":
         """Return the payload encrypted for this stream, with the subject's key or a new one."""
         new_key = None
-        if key is None:  # one system call for both
+        if key is None:  # one system call for key and nonce
             drawn = os.urandom(_NONCE_BYTES + _KEY_BYTES)
             nonce, key = drawn[:_NONCE_BYTES], drawn[_NONCE_BYTES:]
             new_key = key
@@ -115,9 +116,9 @@ class PayloadErased(ValueError):
 
 
 def keys_for(connection: Connection[Any], subjects: Collection[str]) -> dict[str, bytes]:
-    """Return the key of each import stream, and create missing ones. Raises AccountErased.
+    """Return the key of each import stream, and create missing keys.
 
-    A new key is committed before it is used, so that concurrent callers get the same.
+    Raises AccountErased. A new key is committed before its first use, so that concurrent callers get the same key.
     """
     connection.execute(
         "SELECT add_payload_keys(%s::text[], %s::bytea[])", (list(subjects), [random_key() for _ in subjects])
@@ -142,7 +143,8 @@ def stored_contents(
 ) -> Iterator[tuple[int, bytes, bytes | None]]:
     """Yield stored payloads by stream and digest, as (index in `payload_ids`, content, key), in order.
 
-    Erased and archived ones are missing; the key of an erased person is None. Few large ones are in memory at a time.
+    Erased and archived payloads are missing; the key of an erased person is None. Few large payloads are in memory at a
+    time.
     """
     for first in range(0, len(payload_ids), AT_A_TIME):
         rows = _contents(connection, payload_ids[first : first + AT_A_TIME], MAX_OPEN_BYTES // AT_A_TIME)
@@ -168,7 +170,7 @@ def _contents(
 
 
 def read_payloads(connection: Connection[Any], payload_ids: Iterable[PayloadId]) -> Iterator[tuple[PayloadId, bytes]]:
-    """Yield bodies one by one, each with its name. Erased ones are missing. Verifies each digest."""
+    """Yield bodies one by one, each with its PayloadId. Erased bodies are missing. Verifies each digest."""
     names = [(stream, bytes.fromhex(digest)) for stream, digest in payload_ids]
     for index, content, key in stored_contents(connection, names):
         if is_readable(content, key):
@@ -199,7 +201,7 @@ def each_body(connection: Connection[Any], payload_ids: Iterable[PayloadId]) -> 
             body = read_payload(stream, sha256, content, key) if is_readable(content, key) else None
         except ValueError as error:
             body = error
-        del stored, content  # not in memory while the caller works
+        del stored, content  # free the body while the caller works
         yield body
 
 
@@ -256,7 +258,7 @@ def read_payload(stream: str, sha256: bytes, content: bytes, key: bytes | None) 
 
 
 def archive_of(connection: Connection[Any], code: str) -> SupplierArchived | None:
-    """Return the archive that the log records for the supplier; None if its payloads are in the database."""
+    """Return the archive of the supplier according to the log; None if the payloads are in the database."""
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
         row = cursor.execute(_SELECT_ARCHIVE, (supplier_stream(code),)).fetchone()
     event = read_event(supplier_stream(code), *row) if row else None
@@ -264,7 +266,9 @@ def archive_of(connection: Connection[Any], code: str) -> SupplierArchived | Non
 
 
 def detached_payloads(connection: Connection[Any], code: str, detached: int) -> tuple[str, dict[str, Any]]:
-    """Return a sentence about `detached` payloads that are missing in a file, and the same as members of JSON."""
+    """Return a sentence about `detached` payloads that are missing in a file, and JSON members with the same
+    information.
+    """
     archived = archive_of(connection, code) if detached else None
     members = {"detached": detached, "archive": archived.url if archived else None}
     if not detached:

@@ -1,8 +1,9 @@
 """Text of importers in events: encrypted under the key of the person whom it concerns, as payloads are.
 
-The log is kept permanently, and a reason or a field name that an importer chooses may concern a person. The text is
-encrypted before a command is decided on; events carry it as `private`. After the person's erasure it cannot be read. An
-Idempotency-Key must be found again but never read, so it is stored as a digest (`eventstore.log.answers`).
+The log is kept permanently, and a reason or a field name that an importer chooses may concern a person. The ledger
+encrypts the text before it decides on a command; events have the encrypted text as `private`. After the person's
+erasure, nobody can read the text. An Idempotency-Key must be found again but never read, so it is stored as a digest
+(`eventstore.log.answers`).
 """
 
 import base64
@@ -21,7 +22,7 @@ _NONCE_BYTES = 12
 
 @cache
 def _chosen(kind: type[Command | Event]) -> str | None:
-    """Return the field with importers' text, in a command and in its event; None for kinds without one."""
+    """Return the field with importers' text, in a command and in its event; None for kinds without such a field."""
     fields = kind.__struct_fields__
     return next(name for name in ("reason", "dropped_fields") if name in fields) if "private" in fields else None
 
@@ -47,7 +48,7 @@ def has_private(event: Event) -> bool:
 
 
 def decrypted(event: Event, stream: str, key: bytes | None) -> Event:
-    """Return the event with its text decrypted; unchanged without key or with a wrong one."""
+    """Return the event with its text decrypted; unchanged without a key or with a wrong key."""
     if key is None or not has_private(event):
         return event
     name = _chosen(type(event)) or ""

@@ -1,8 +1,8 @@
 """Recorder: the append path, and the only file that imports the `eventsourcing` library.
 
-`LedgerRecorder` is the library's application recorder on our table, with another append. It takes one advisory lock per
-log instead of the table lock, and gives dense positions in commit order. One statement per batch carries payloads,
-events and view rows as binary arrays.
+`LedgerRecorder` is the library's application recorder on our table, with another append. The append takes one advisory
+lock per log instead of the table lock, and gives dense positions in commit order. One statement per batch carries
+payloads, events and view rows as binary arrays.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,15 +29,15 @@ from eventstore.log.store_errors import ROLLED_BACK, store_errors
 
 CODE_VERSION = version("importledger")
 CONNECT_TIMEOUT_S = 0.7
-"""Longest wait for a connection from the pool, in seconds. Then StoreUnavailable is raised."""
+"""Longest wait for a connection from the pool [seconds]. After this wait, StoreUnavailable is raised."""
 SESSION = (
     "SET synchronous_commit = on; SET statement_timeout = '15s'; SET lock_timeout = '5s';"
     "SET idle_in_transaction_session_timeout = '30s'; SET TIME ZONE 'UTC'; SET enable_seqscan = off"
 )
-"""Settings of every connection that serves. All queries have an index.
+"""Settings of every connection of the service.
 
-A plan that was made while a table was small would read the whole table, and Postgres keeps it until it analyses the
-table again. So sequential scans are off.
+Sequential scans are off: all queries have an index, and Postgres could keep a plan with a sequential scan from a time
+when the table was small.
 """
 
 _EVENTS = """
@@ -54,7 +54,7 @@ _APPEND_WITH_ANSWERS = f"WITH appended AS MATERIALIZED (SELECT * FROM append_ans
 
 
 class InlineView(Protocol):
-    """View that is written in the append's transaction: its name, rows and statement."""
+    """View that is written in the transaction of the append: its name, rows and statement."""
 
     name: str
     upsert: Composable
@@ -65,12 +65,12 @@ class InlineView(Protocol):
 
     @property
     def events(self) -> frozenset[type[Event]]:
-        """Events that the view is made from; `project` is called for no other."""
+        """Event classes from which the view is made. `project` is called only for these events."""
 
     def project(self, recorded: Recorded, position: int, payload: Payload | None = None) -> tuple[Any, ...] | None:
-        """Return the row that this event at this position writes; None for no row. Pure; never raises.
+        """Return the row for an event at a position; None for no row.
 
-        `payload` is the event's payload.
+        Pure; never raises. `payload` is the event's payload.
         """
 
     def arrays(self, rows: Sequence[tuple[Any, ...]]) -> dict[str, Written]:
@@ -92,7 +92,7 @@ class Append(msgspec.Struct, frozen=True):
 class LedgerDatastore(PostgresDatastore):
     """The library's datastore on a database URL, with the session settings of the log.
 
-    One of the `connections` is reserved for the writer of the log. At least one is for all other uses.
+    One of the `connections` is reserved for the writer of the log. At least one connection is for all other uses.
     """
 
     def __init__(self, database_url: str, *, connections: int, is_open: bool = True) -> None:
@@ -158,10 +158,10 @@ class LedgerRecorder(PostgresApplicationRecorder):
         return range(base + 1, base + 1 + len(stored_events))
 
     def append(self, connection: Connection[Any], append: Append, *, ends_transaction: bool = False) -> int:
-        """Append in the connection's transaction or its own; return the position before the first event.
+        """Append in the connection's transaction or a new one; return the position before the first event.
 
-        With `ends_transaction` COMMIT is sent with the append, so that a process that stops in between does not hold
-        the log's lock. Raises VersionConflict with the numbers of the conflicting events, and RolledBack.
+        With `ends_transaction`, COMMIT is sent together with the append, so that a process that stops after the append
+        does not hold the log's lock. Raises VersionConflict with the numbers of the conflicting events, and RolledBack.
         """
         events = append.events
         states = [e.state for e in events]

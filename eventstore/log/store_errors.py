@@ -1,4 +1,6 @@
-"""Classification of the database driver's errors: store unavailable, conflict, or an error of one content.
+"""Classification of the database driver's errors:
+
+store unavailable, conflict, or an error that the stored content causes.
 
 The driver's own classes are not enough: a deadlock and a value too long for an index are both OperationalErrors, and a
 read-only file system is a missing privilege.
@@ -28,16 +30,19 @@ ROLLED_BACK = (DeadlockDetected, SerializationFailure)
 """Errors after which nothing was stored, so that the same transaction may be tried again immediately."""
 
 _CONTENT = "54"
-"""SQLSTATE class of values that are too large or too deep: every further try would fail as well."""
+"""SQLSTATE class of values that are too large or too deep. Trying again fails, too."""
 _SERVER_BROKEN = "XX"
-"""SQLSTATE class of internal errors: damaged pages, and failed system calls without a code of their own."""
+"""SQLSTATE class of internal errors: damaged pages, and failed system calls without a separate code."""
 _ENDING = frozenset({"FATAL", "PANIC"})
 """Severities with which a session or the whole server ends, whatever the error code is."""
 _FILES = frozenset(
     {"buffile.c", "copydir.c", "dsm_impl.c", "fd.c", "fileset.c", "md.c", "relcache.c", "relmapper.c", "slru.c"}
     | {"storage.c", "twophase.c", "xlog.c", "xlogutils.c"}
 )
-"""Source files of Postgres that access files. There, a read-only file system has the code of a missing right."""
+"""Source files of Postgres that access files.
+
+Their errors about a read-only file system have the code of a missing right.
+"""
 
 
 FULL_S = 10.0
@@ -74,9 +79,9 @@ def _reason(error: psycopg.Error) -> str:
 
 @contextmanager
 def store_errors() -> Iterator[None]:
-    """Translate the driver's errors in the block: StoreUnavailable, IntakeStopped, NotCompared, VersionConflict.
+    """Translate the driver's errors in the block to StoreUnavailable, IntakeStopped, NotCompared or VersionConflict.
 
-    Errors that fit none of these are raised unchanged.
+    Other errors are raised unchanged.
     """
     try:
         yield

@@ -1,7 +1,7 @@
 """Backup and restore of the log and of other tables that cannot be derived. The service may run during a backup.
 
 A backup is a folder: a manifest, and a zstd-compressed COPY file for each table that cannot be derived. Views and
-platform records are not in a backup: they are rebuilt from the log. Any Postgres with COPY can read it.
+platform records are not in a backup: `restore` rebuilds them from the log. Any Postgres with COPY can read the files.
 
 With a separate folder of keys, personal data and access data are in that folder, and the files of the other folder are
 encrypted. The key of these files is derived from the secret from which account numbers are made, which never changes:
@@ -44,7 +44,10 @@ _CHUNK = 1 << 20
 
 KEYS, ACCOUNT_KEY = "payload_keys", "account_number_key"
 KEYS_FOLDER_PARTS = (KEYS, "remembered_answers", "user_details", "typed_reasons")
-"""Parts in the folder of keys. Only the newest folder is kept, so that an erasure covers them."""
+"""Parts in the folder of keys.
+
+Operators keep only the newest folder of keys, so that erasures also cover these parts.
+"""
 
 ENDINGS = "access_endings"
 ACCESS_ENDING_EVENTS = (KeyRevoked, UserDisabled, UserRoleChanged, UserErased)
@@ -65,7 +68,7 @@ TABLES: dict[str, tuple[str, str]] = {
 """Table and order of its rows, by file name."""
 
 SEQUENCE = "platform.account_sequence"
-"""Sequence of account numbers, which no event records; their key is a table above."""
+"""Sequence of account numbers, which no event records."""
 
 EXCLUDED = {
     "schema_migrations": "`migrate` fills it; the manifest names the migrations",
@@ -140,8 +143,8 @@ def write_backup(
 
     KEYS_FOLDER_PARTS go into the folder `keys` if given. Without `has_keys`, they are not in the backup.
 
-    Everything comes from one snapshot, so all events acknowledged before are in it. The manifest is written last: an
-    incomplete backup has none.
+    All tables come from one snapshot, which has all events that were acknowledged before. The manifest is written last,
+    so an incomplete backup has no manifest.
     """
     for target in (folder, keys) if keys else (folder,):
         target.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -168,7 +171,8 @@ def write_backup(
             position=position,
             code_version=CODE_VERSION,
             schema=schema,
-            # Sequences are not part of snapshots. Read last, this one is not behind the rows above.
+            # Sequences are not part of snapshots. Because this sequence is read last, it is not behind the written
+            # rows.
             accounts_drawn=value_of(connection, f"SELECT last_value FROM {SEQUENCE}"),  # noqa: S608 - a constant
             parts={name: part for name, part in parts.items() if name not in in_keys_folder},
             is_encrypted=key is not None,
@@ -239,10 +243,9 @@ def restore(
 ) -> list[tuple[str, Event]]:
     """Load a backup into a database that has the schema and no events. The caller rebuilds the views afterwards.
 
-    `keys` is a folder of keys, preferably the newest. The folder shows who was erased since the backup, and has later
-    events that revoke access. Returns these events, each with its stream.
-
-    Loads all or nothing. The sweeper finds work that was in progress. Raises BackupError.
+    `keys` is a folder of keys, preferably the newest. The folder lists the persons who were erased since the backup,
+    and the events that have revoked access since then. Returns these events, each with its stream. Loads all or
+    nothing. The sweeper finds imports that were in progress. Raises BackupError.
     """
     with psycopg.connect(admin_url) as connection:
         connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL importledger.is_restoring = 'on'")
@@ -251,7 +254,7 @@ def restore(
         present = {name for (name,) in connection.execute("SELECT name FROM schema_migrations")}
         if unknown := set(manifest.schema) - present:
             raise BackupError(f"The backup has schema {max(unknown)}, which this version does not know.")
-        connection.execute("DELETE FROM intake_stops")  # stops of the empty log
+        connection.execute("DELETE FROM intake_stops")  # intake stops of the empty log
         connection.execute("DELETE FROM log_comparisons")
         connection.execute(f"DELETE FROM {TABLES[ACCOUNT_KEY][0]}")  # noqa: S608 - a constant
         connection.execute(CREATE_ENDINGS)

@@ -30,7 +30,7 @@ def file_key(secret: bytes) -> bytes:
 
 
 class EncryptingFile:
-    """Encrypts what is written to it into another file, which is complete after `finish`."""
+    """Writable file that encrypts its content into another file, which is complete after `finish`."""
 
     def __init__(self, file: IO[bytes], key: bytes, name: str) -> None:
         self._file, self._cipher, self._name = file, AESGCM(key), name.encode()
@@ -40,7 +40,7 @@ class EncryptingFile:
 
     def write(self, data: bytes) -> int:
         self._buffer += data
-        while len(self._buffer) > BLOCK_BYTES:  # the last block is never empty, unless the file is
+        while len(self._buffer) > BLOCK_BYTES:  # the last block is never empty, except in an empty file
             self._write_block(bytes(self._buffer[:BLOCK_BYTES]), is_last=False)
             del self._buffer[:BLOCK_BYTES]
         return len(data)
@@ -56,7 +56,7 @@ class EncryptingFile:
 
 
 class DecryptingFile:
-    """Reads the content of an encrypted file. Reading raises `FileAltered`."""
+    """Readable file that decrypts an encrypted file. Reading raises `FileAltered`."""
 
     def __init__(self, file: IO[bytes], key: bytes, name: str) -> None:
         self._blocks, self._rest = _decrypted(file, AESGCM(key), name.encode()), b""

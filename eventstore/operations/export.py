@@ -1,7 +1,7 @@
 """Export of a supplier's history: zstd-compressed lines of JSON, written in constant memory.
 
-The first line is a header, the last has the counts. Between them are events in the order of the log, each after its
-payload if payloads are exported.
+The first line is a header, the last line has the counts. All other lines are events in the order of the log, each after
+its payload if payloads are exported.
 """
 
 import base64
@@ -28,7 +28,7 @@ from redaction.text import cleaned
 FORMAT = 1
 _BATCH = 2_000
 MAX_LINE_BYTES = 64 << 20
-"""Bytes of a line; payloads are the longest. Files with longer lines are not read."""
+"""Longest line of an export [bytes]. Files with longer lines are not read."""
 
 
 class ExportError(OperatorError):

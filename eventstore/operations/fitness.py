@@ -1,6 +1,6 @@
 """Check that a database is fit for the log: it must keep acknowledged data and support the append.
 
-The checks try each feature. An engine with Postgres' protocol, or a pooler in between, may accept every statement and
+The checks try each feature, because an engine with Postgres' protocol, or a pooler, may accept every statement and
 still give a lock to two sessions at the same time.
 """
 
@@ -20,21 +20,27 @@ from eventstore.operations.migrate import refuse_newer
 from eventstore.operations.rights import ROLES
 
 Durability = Literal["local", "replicated"]
-"""Servers that have an event on disk when it is acknowledged: the primary alone (`local`), or a standby as well."""
+"""Servers that have an event on disk when it is acknowledged:
+
+only the primary (`local`), or also a standby (`replicated`).
+"""
 
 MAX_BEHIND = timedelta(seconds=60)
 """Longest time that this machine's clock may be behind the newest event."""
 NOTIFICATION_S = 2.0
 """Longest wait for a notification, in seconds."""
 ROUNDS = 3
-"""Times that two sessions are checked for separate server processes: a pooler may share one only now and then."""
+"""Number of checks that two sessions have separate server processes:
+
+a pooler may share a server process only sometimes.
+"""
 
 REPLICATED = """
 SELECT current_setting('synchronous_standby_names') <> '' AND synchronous_standbys() IS DISTINCT FROM 0 AS is_replicated
 """
-"""Query whether commits wait for a standby and one is connected.
+"""Query whether commits wait for a standby and a standby is connected.
 
-If the schema's owner may not see standbys, the setting alone decides: commits then wait while none is connected.
+If the role may not see standbys, only the setting decides: commits then wait while no standby is connected.
 """
 _NEWEST = "SELECT max(recorded_at) FROM (SELECT recorded_at FROM events ORDER BY position DESC LIMIT 1) AS newest"
 
@@ -88,7 +94,7 @@ def _refuse_missing_rights(connection: Connection[Any], roles: Sequence[str]) ->
             f"name {lacking[0]} there, or a user who is a member of it."
         )
     if not value_of(connection, "SELECT has_table_privilege('public.appenders', 'SELECT')"):
-        raise NotChecked(NO_SCHEMA)  # `migrate` is running
+        raise NotChecked(NO_SCHEMA)  # another `migrate` is running
 
 
 def _refuse_loss(connection: Connection[Any], durability: Durability) -> None:
@@ -163,7 +169,7 @@ def _refuse_silence(connection: Connection[Any], other: Connection[Any]) -> None
 def _refuse_late_clock(connection: Connection[Any]) -> None:
     try:
         recorded_at = value_of(connection, _NEWEST)
-    except psycopg.errors.UndefinedTable:  # a database that is still empty
+    except psycopg.errors.UndefinedTable:  # the database is still empty
         return
     if recorded_at is not None and recorded_at - now() > MAX_BEHIND:
         behind_s = int((recorded_at - now()).total_seconds())

@@ -1,6 +1,6 @@
 """Guards of the log in the database: triggers, constraints, functions and rights as migrations have made them.
 
-A guard that is off does not prove that the log was altered. But it makes an alteration possible, so it is reported as a
+A missing guard does not prove that the log was altered, but makes an alteration possible, so it is reported as a
 warning.
 """
 
@@ -16,7 +16,7 @@ from eventstore.operations.migrate import APPEND_ONLY, MIGRATIONS
 from eventstore.operations.rights import UNGUARDED
 
 _ROW, _BEFORE, _INSERT, _DELETE, _UPDATE, _TRUNCATE = 1, 2, 4, 8, 16, 32
-"""Bits of pg_trigger.tgtype; a trigger without the first is for each statement."""
+"""Bits of pg_trigger.tgtype; a trigger without the bit _ROW is for each statement."""
 _REFUSES_ALL = (_BEFORE | _DELETE | _UPDATE | _TRUNCATE, "refuse_change", "")
 _GUARDED = "((new.topic <> ALL (ARRAY[{}])) OR (NOT starts_with(new.stream, 'import/'::text)))".format(
     ", ".join(f"'{topic}'::text" for topic in UNGUARDED)

@@ -8,9 +8,9 @@ An applied file must not be edited: its digest is stored, and a difference stops
 The first line of a file says whether processes of the previous version may run with the new schema: `-- rollable: yes`,
 or `-- rollable: no, REASON`.
 
-The service may run meanwhile. A file that waits longer than `locks.WAIT_MS` for a lock is rolled back and tried again,
-so that creates do not queue behind it. A file is one transaction; after a kill, the next run continues with it. A file
-whose first line begins with `-- online` is one statement that builds an index without blocking writers.
+The service may run meanwhile. A migration that waits longer than `locks.WAIT_MS` for a lock is rolled back and tried
+again, so that appends do not queue behind it. A file is one transaction; after a kill, the next run continues with this
+file. A file whose first line begins with `-- online` is one statement that builds an index without blocking writers.
 """
 
 import hashlib
@@ -73,7 +73,7 @@ def pending_migrations(connection: "psycopg.Connection[Any]") -> list[Pending]:
 
 
 def why_not_rolled(script: str) -> str | None:
-    """Return why, by its first line, the previous version must not run with a migration; None if it may."""
+    """Return the reason, from a migration's first line, why the previous version must not run; None if it may."""
     first, _, _ = script.partition("\n")
     if first.startswith((f"{ROLLABLE}yes", ONLINE)):
         return None
@@ -143,9 +143,9 @@ def refuse_newer(connection: "psycopg.Connection[Any]") -> None:
 
 
 def patiently(step: Callable[[], None]) -> None:
-    """Run the step; repeat it after a wait for a lock was too long, at most LOCK_TRIES times in all.
+    """Run the step; repeat it if a wait for a lock was too long, at most LOCK_TRIES times.
 
-    The step must roll back a failed run. The error of the last one is raised.
+    The step must roll back a failed run. The error of the last run is raised.
     """
     for remaining in reversed(range(LOCK_TRIES)):
         try:

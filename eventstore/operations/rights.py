@@ -22,7 +22,7 @@ VERBS = {"S": "SELECT", "I": "INSERT", "U": "UPDATE", "D": "DELETE"}
 
 
 class Rights(msgspec.Struct, frozen=True, kw_only=True):
-    """Verbs of each role on a table, by their first letters."""
+    """SQL verbs that each role may use on a table, by their first letters."""
 
     api: str = "S"
     worker: str = "S"
@@ -85,7 +85,10 @@ COLUMNS: Mapping[tuple[str, str, LiteralString], tuple[str, ...]] = {
         *("supplier", "external_account_number", "attempted_at", "operation", "code", "problems", "id"),
     ),
 }
-"""Columns that a role may write, by table, kind of process and verb. It may not write the table's other columns."""
+"""Columns that a role may write, by table, kind of process and verb.
+
+The role may not write other columns of the table.
+"""
 
 _FUNCTIONS = {
     "append_events": ("api", "worker", "relay"),
@@ -97,7 +100,8 @@ _FUNCTIONS = {
 _SEQUENCES = {"platform.account_sequence": ("worker",)}
 
 UNGUARDED = ("import_staged.v1", "import_started.v1", "import_processed.v1")
-"""Topics of imports that every role may append: most events have them, and a check of each would be slow."""
+"""Topics that every role may append without a check, because most events have these topics and a check would be slow.
+"""
 
 _ALL, _API, _WORKER, _RELAY, _OWNER = ("api", "worker", "relay"), ("api",), ("worker",), ("relay",), ()
 _OF_AGGREGATE: Mapping[str, tuple[str, ...]] = {
@@ -113,7 +117,7 @@ _OF_AGGREGATE: Mapping[str, tuple[str, ...]] = {
     "disclosure": _API,
     "owner-task": _RELAY,
 }
-"""Kinds of processes that may append, by prefix of the stream. The api appends to all other streams."""
+"""Kinds of processes that may append, by prefix of the stream. Only the api may append to all other streams."""
 _OF_TOPIC: Mapping[str, tuple[str, ...]] = {
     "subject_erased.v1": _OWNER,
     "import_reverted.v1": _OWNER,
@@ -132,7 +136,9 @@ _OF_TOPIC: Mapping[str, tuple[str, ...]] = {
 
 
 def appenders(topics: Iterable[tuple[str, str]]) -> set[tuple[str, str, str]]:
-    """Return (topic, role, kind) of all who may append; `topics` are pairs of topic and stream prefix (kind)."""
+    """Return (topic, role, kind) for each role that may append a topic; `topics` are pairs of topic and stream prefix
+    (kind).
+    """
     return {
         (topic, ROLES[role], kind)
         for topic, kind in topics
@@ -180,7 +186,7 @@ _SELECT_OWN_FUNCTIONS = """
 SELECT oid::regprocedure::text FROM pg_proc
 WHERE oid = ANY(%s::text[]::regprocedure[]) AND pg_has_role(proowner, 'USAGE')
 """
-"""Functions whose rights this user may revoke. Postgres can refuse even the attempt for others."""
+"""Query of functions whose rights this user may revoke. For other functions, Postgres can refuse even the attempt."""
 
 
 def make_roles(connection: Connection[Any], service_role: str | None) -> None:
