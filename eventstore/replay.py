@@ -1,4 +1,7 @@
-"""Replay: run today's decide and evolve over a history, and report events that would differ. Pure."""
+"""Replay:
+
+run today's `decide` and `evolve` over a history, and report events that today's code would not have made. Pure.
+"""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -11,7 +14,7 @@ from eventstore.errors import Refused
 from eventstore.events import AGGREGATES, Recorded, Unreadable, aggregate_of
 
 _UNKNOWN = -2
-"""Version of a stream after an unreadable event. Later events of it are not decided again."""
+"""Version of a stream after an unreadable event. Later events of the stream are not decided again."""
 EXHAUSTED = "attempts_exhausted"
 
 _COMMANDS = dict(pair for aggregate in AGGREGATES.values() for pair in aggregate.events.values())
@@ -26,7 +29,10 @@ class Divergence(msgspec.Struct, frozen=True):
 
 
 class Replay:
-    """Replay of histories. `events` and `streams` count replayed ones; `partial` are streams without a beginning."""
+    """Replay of histories.
+
+    `events` and `streams` are the numbers of replayed events and streams; `partial` counts streams without a beginning.
+    """
 
     def __init__(self) -> None:
         self.events = 0
@@ -49,7 +55,7 @@ class Replay:
         return self._states[stream][1] if stream in self._states else None
 
     def _replayed(self, recorded: Recorded) -> str:
-        """Return how this event would differ; "" if it would not."""
+        """Return a sentence on how today's decision differs from an event, or ""."""
         if isinstance(recorded.event, Unreadable):
             self._states[recorded.stream] = (_UNKNOWN, None)
             return f"cannot be read: {recorded.event.error}"
@@ -77,7 +83,7 @@ class Replay:
 
 
 def command_of(event: Event, state: Any) -> Command:
-    """Return the command that the event has followed from, in this state."""
+    """Return the command that led to the event, in a state of its stream."""
     kind = _COMMANDS[type(event)]
     if getattr(event, "code", None) == EXHAUSTED:
         kind = customer_mail.StartMail if isinstance(event, customer_mail.MailFailed) else import_process.StartImport

@@ -1,8 +1,8 @@
 """Archives: a supplier's part of the log as a signed file that can be checked without the database.
 
-A zip with the supplier's events as in the log, the proof that each is in the tree of a signed checkpoint, and the
-stored payloads. The payloads are encrypted and the zip holds no key, so a later erasure also covers the archive.
-`archive.json` is a signed statement with the digest of every other part.
+An archive is a zip with the supplier's events as in the log, a proof for each event that a signed checkpoint covers it,
+and the stored payloads. The payloads are encrypted and the zip holds no key, so a later erasure also covers the
+archive. `archive.json` is a signed statement with the digest of every other part.
 """
 
 import base64
@@ -75,7 +75,7 @@ class StoredPayload(msgspec.Struct, frozen=True):
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True):
-    """Signed description of an archive. `position` is the last position of the log that it covers."""
+    """Signed description of an archive. `position` is the last position of the log that the archive covers."""
 
     kind: str = "archive"
     format: int
@@ -87,7 +87,7 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Part:
-    """File that is written piece by piece, with its digest: a member of the zip, or a temporary file for one."""
+    """File that is written piece by piece, with its digest: a member of the zip, or a temporary file for a member."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.file = file
@@ -147,7 +147,8 @@ def write_archive(
             cursor.itersize = _BATCH
             cursor.execute(_SELECT_OF_SUPPLIER, (supplier, size))
             while rows := cursor.fetchmany(_BATCH):
-                read = tile_reader(connection)  # for each batch: it caches all tiles that it reads
+                # a new reader for each batch, since a reader caches all tiles that it reads
+                read = tile_reader(connection)
                 for row in rows:
                     line = event_line(row) | {"proof": inclusion_proof(read, row["position"] - 1, size)}
                     parts[EVENTS].write(msgspec.json.encode(line) + b"\n")
@@ -208,10 +209,10 @@ class Archive:
         self._zip.close()
 
     def check(self) -> None:
-        """Check that every event is in the log of the checkpoint, and that its payload is in the archive.
+        """Check that the checkpoint covers every event, and that the archive has its payload.
 
-        Raises ArchiveDamaged. For a person erased before the archive was written, the archive has no payload, and
-        an event of the erasure.
+        Raises ArchiveDamaged. For a person who was erased before the archive was written, the archive has an event of
+        the erasure instead of a payload.
         """
         present = {(line.stream, line.sha256) for line in self.index()}
         missing: list[tuple[str, str]] = []

@@ -1,4 +1,4 @@
-"""Checkpoints for people: a list, the newest one, and the comparison of a kept checkpoint with the log.
+"""Checkpoints for people: a list, the newest checkpoint, and the comparison of a user's checkpoint with the log.
 
 The public half of each sealing key is stored beside the checkpoints (`log_keys`). A checkpoint names its key by the
 key's hash, so that the stored key cannot be replaced.
@@ -24,14 +24,15 @@ PAGE = 20
 Verdict = Literal["agrees", "differs", "longer", "lost", "stranger", "unreadable", "not_signed", "not_sealed"]
 """Result of comparing a checkpoint from elsewhere with the log.
 
-`agrees`, `differs`: its root is that of the stored tree, or is not. `longer`: it has more events than the log.
-`not_sealed`: it has more events than the stored tree. `lost`: its last events belong to a recorded loss. `unreadable`:
-it is no checkpoint. `stranger`: it names an unknown key. `not_signed`: its signature is wrong.
+`agrees`, `differs`: the checkpoint's root equals, or does not equal, the root of the stored tree. `longer`: the
+checkpoint has more events than the log. `not_sealed`: it has more events than the stored tree. `lost`: its last events
+belong to a recorded loss. `unreadable`: the text is not a checkpoint. `stranger`: the checkpoint names an unknown key.
+`not_signed`: the signature is wrong.
 """
 
 
 class ListedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Checkpoint of a list. `continues` and `lost` are set on the first one after a recorded loss."""
+    """Checkpoint of a list. `continues` and `lost` are set on the first checkpoint after a recorded loss."""
 
     size: int
     branch: int
@@ -54,7 +55,7 @@ class ListedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
 class CheckpointPage(msgspec.Struct, frozen=True):
     """Page of the newest branch's checkpoints, newest first.
 
-    `head` is the last position in the log; `next_before` is the cursor of the next page, 0 on the last.
+    `head` is the last position in the log; `next_before` is the cursor of the next page, 0 on the last page.
     """
 
     checkpoints: list[ListedCheckpoint]
@@ -75,7 +76,10 @@ class SealingKey(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """Result of a comparison. `note` is the checkpoint without others' signatures; "" if the log has not signed it."""
+    """Result of a comparison.
+
+    `note` is the checkpoint with only the log's signature; "" if the log has not signed it.
+    """
 
     verdict: Verdict
     size: int = 0

@@ -1,4 +1,4 @@
-"""Signed checkpoints of the log's tree: signing them, and storing copies outside of the database.
+"""Checkpoints of the log's tree: signing, and storing copies outside of the database.
 
 A checkpoint is a note in the format of C2SP tlog-checkpoint, signed with Ed25519, with an extension line for the time.
 Copies are one object per checkpoint in a folder or an object store to which the database's owner has no access. Copies
@@ -92,8 +92,8 @@ class LogKey(msgspec.Struct, frozen=True):
 class Copy(NamedTuple):
     """Name of a copy, from the size of the checkpoint's tree and its branch.
 
-    The first checkpoint of a branch has a second copy, `continued.BRANCH.note`, with size 0 here. A listing from any
-    size on includes it.
+    The first checkpoint of a branch has a second copy, `continued.BRANCH.note`, whose size counts as 0. A listing from
+    any size on includes this second copy.
     """
 
     size: int
@@ -150,7 +150,10 @@ class CheckpointCopies:
                 yield f"{self.url}/{name}", note
 
     def note(self, size: int, *, branch: int = 0) -> str:
-        """Return the copy for a tree of this size; size 0 for the first of a branch. Raises CopiesUnavailable."""
+        """Return the copy for a tree of a size; size 0 means the first checkpoint of the branch.
+
+        Raises CopiesUnavailable.
+        """
         return self._get(self._store(), Copy(size, branch).name)
 
     def _get(self, store: ObjectStore, name: str) -> str:
@@ -158,7 +161,7 @@ class CheckpointCopies:
             return bytes(obstore.get(store, name).bytes()).decode("utf-8", "replace")
 
     def _copies(self, since: int) -> list[Copy]:
-        before = Copy(since - 1, 0).name if since > 1 else None  # stores list the names after this one
+        before = Copy(since - 1, 0).name if since > 1 else None  # object stores list the names after this name
         with self._reached():
             paths = [entry["path"] for batch in obstore.list(self._store(), offset=before) for entry in batch]
         return [copy for name in paths if (copy := Copy.of_name(name))]
@@ -195,7 +198,9 @@ def read_signed(note: str, keys: Sequence[str]) -> Checkpoint:
 
 
 def is_signed(public: bytes, message: bytes, signature: bytes) -> bool:
-    """Return the same as `verifier.ed25519_verify`, faster: with the library `cryptography`."""
+    """Return whether the signature is valid, like `verifier.ed25519_verify`, but faster, with the library
+    `cryptography`.
+    """
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
     except (InvalidSignature, ValueError):

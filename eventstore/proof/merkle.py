@@ -1,4 +1,4 @@
-"""Merkle tree over the log (RFC 6962): grown leaf by leaf, stored in tiles, queried for roots and proofs. Pure.
+"""Merkle tree over the log (RFC 6962), which grows leaf by leaf, is stored in tiles, and gives roots and proofs. Pure.
 
 A tile holds up to 256 hashes side by side. Tile `index` of level 0 holds the hashes of the leaves from 256 · index on.
 A tile of level L holds roots of complete subtrees of 256^L leaves. A proof needs few tiles, whatever the size.
@@ -112,7 +112,7 @@ def inclusion_proof(read: ReadTile, index: int, size: int) -> list[bytes]:
 def consistency_proof(read: ReadTile, old: int, new: int) -> list[bytes]:
     """Return the hashes that prove the old tree to be the beginning of the new one (RFC 6962, 2.1.2).
 
-    Sizes are numbers of leaves, and `old` is not 0. Returns [] for the same size. Raises TreeDamaged.
+    Sizes are numbers of leaves, and `old` must not be 0. Returns [] if both sizes are equal. Raises TreeDamaged.
     """
     low, high = 0, new
     proof: list[bytes] = []
@@ -131,9 +131,9 @@ def consistency_proof(read: ReadTile, old: int, new: int) -> list[bytes]:
 
 
 def range_root(read: ReadTile, low: int, high: int) -> bytes:
-    """Return the root over the leaves from index `low` to before `high`. Raises TreeDamaged.
+    """Return the root over the leaves from index `low` to before `high`.
 
-    A subtree of that width must begin at `low`.
+    Raises TreeDamaged. A subtree of the width `high - low` must begin at `low`.
     """
     width = high - low
     if width & (width - 1) == 0:

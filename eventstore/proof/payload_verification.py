@@ -1,4 +1,6 @@
-"""Verification of payloads: decrypt each and compare it with its digest in the log. Erased ones must be missing.
+"""Verification of payloads:
+
+decrypt each payload and compare it with its digest in the log. Erased payloads must be missing.
 
 A payload without an event is reported as a warning. Payloads may be only in an archive, which
 `projections.retention.archiving` checks.
@@ -92,8 +94,8 @@ _AT_ONCE = 500
 class VerifiedPayloads(msgspec.Struct, kw_only=True):
     """Number of payloads that match the log's digests, number of erased persons, and problems.
 
-    `archives` are the URLs of archives that the log names, by supplier. `detached` counts payloads that are only in one
-    of them.
+    `archives` are the URLs of archives that the log names, by supplier. `detached` counts payloads that only an archive
+    has.
     """
 
     matching: int = 0
@@ -121,7 +123,7 @@ def verifying_payloads(
 
 
 def _combined(connection: Connection[Any], opened: Iterable[VerifiedPayloads]) -> VerifiedPayloads:
-    """Return the sum of the results, with the problems of payloads that the log names and that are missing."""
+    """Return the sum of the results, with problems for payloads that the log names but the database lacks."""
     verified = missing_payloads(connection)
     for part in opened:
         verified.matching += part.matching
@@ -159,7 +161,10 @@ def open_payloads(connection: Connection[Any], part: int, parts: int) -> Verifie
 
 
 def missing_payloads(connection: Connection[Any]) -> VerifiedPayloads:
-    """Return problems of events without their payload and of erased persons who still have one. Decrypts nothing."""
+    """Return a problem for each event without its payload, and for each erased person with a payload.
+
+    Decrypts nothing.
+    """
     erased = value_of(connection, "SELECT count(*) FROM events WHERE topic = ANY(%s)", [*ERASURES])
     verified = VerifiedPayloads(erased=erased)
     archives = _archives(connection)
@@ -180,7 +185,7 @@ def missing_payloads(connection: Connection[Any]) -> VerifiedPayloads:
 
 
 def _archives(connection: Connection[Any]) -> dict[str, SupplierArchived]:
-    """Return the archives that are not attached again, by supplier. The database may lack their payloads."""
+    """Return the archives that are not attached, by supplier. The database may lack the payloads in these archives."""
     archives = {}
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
         for stream, topic, state in cursor.execute(_SELECT_ARCHIVED):

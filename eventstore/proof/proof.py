@@ -1,8 +1,8 @@
 """Proofs: the history of one account as a file that anyone can check offline, without this service.
 
-A zip with the events as in the log, their inclusion in the tree of the newest checkpoint, earlier checkpoints with
-their consistency, and the public key. It holds data only: the program that checks it comes from elsewhere
-(`verifier.py`).
+A proof is a zip with the events as in the log, their inclusion in the tree of the newest checkpoint, earlier
+checkpoints with their consistency, and the public key. A proof contains only data: the program that checks a proof is
+distributed separately (`verifier.py`).
 """
 
 import base64
@@ -64,9 +64,10 @@ class NotProvable(OperatorError):
 
 
 class Proof(msgspec.Struct, frozen=True):
-    """Counts of a written proof: its events, the events of the checkpoint, its payloads, and missing payloads.
+    """Counts of a written proof:
 
-    `detached` payloads are missing because they are only in an archive.
+    its events, the events of the checkpoint, its payloads, and missing payloads. `detached` counts missing payloads
+    that only an archive has.
     """
 
     events: int
@@ -138,7 +139,7 @@ def event_line(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _covering(connection: Connection[Any], origin: str, events: Sequence[dict[str, Any]]) -> dict[int, str]:
-    """Return, by size, the first checkpoint of this origin (that is, of one key) that covers each event."""
+    """Return, by size, the first checkpoint of an origin (that is, of a key) that covers each event."""
     notes: dict[int, str] = {}
     for event in events:
         for (note,) in rows_of(connection, _SELECT_COVERING, event["position"], origin + "\n"):

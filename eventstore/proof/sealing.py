@@ -1,9 +1,10 @@
-"""Sealing: follow the log behind its writers, grow the Merkle tree over it, and sign checkpoints of that tree.
+"""Sealing:
 
-Sealing is not part of the append path. A checkpoint is signed only if the tree still begins with all earlier
-checkpoints, those in the database and their copies outside of it. A log that was cut, altered or replaced is not
-signed, and its intake stops (`eventstore.log.intake_stop`) until an operator decides. A permanent loss is recorded by
-`continue_from`: later checkpoints belong to another branch, and its first one names the loss.
+follow the log, add its new events to the Merkle tree, and sign checkpoints of the tree. Sealing is not part of the
+append path. A checkpoint is signed only if the tree still begins with all earlier checkpoints, in the database and in
+the copies outside of it. If the log was cut, altered or replaced, no checkpoint is signed, and the intake stops
+(`eventstore.log.intake_stop`) until an operator decides. `continue_from` records a permanent loss: later checkpoints
+belong to another branch, and the first checkpoint of this branch names the loss.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,13 +64,13 @@ _SELECT_CONTINUATION = (
 
 
 class SealRefused(OperatorError):
-    """The log is not signed; the message is the reason."""
+    """No checkpoint of the log is signed. The message is the reason."""
 
 
 class LogDiffers(SealRefused):
-    """The log does not continue a signed checkpoint: it was cut, altered, replaced, or continued elsewhere.
+    """The log does not continue a signed checkpoint:
 
-    `size` and `note` are those of the checkpoint.
+    the log was cut, altered, replaced, or continued elsewhere. `size` and `note` are the checkpoint's.
     """
 
     def __init__(self, sentence: str, size: int, note: str) -> None:
@@ -79,11 +80,11 @@ class LogDiffers(SealRefused):
 
 
 class NoCopies(SealRefused):
-    """The log has checkpoints, but there are no copies of them, so nothing shows that it is the newest log."""
+    """The log has checkpoints, but no copies of them outside exist, so the log could be an older copy."""
 
 
 class Sealed(msgspec.Struct, frozen=True):
-    """Newest checkpoint, and whether it is new."""
+    """Newest checkpoint; `is_new` if this call has signed it."""
 
     checkpoint: Checkpoint
     note: str
@@ -92,9 +93,9 @@ class Sealed(msgspec.Struct, frozen=True):
 
 @contextmanager
 def sealing_lock(connection: Connection[Any], *, waits: bool) -> Iterator[bool]:
-    """Hold the lock of the log's only sealer during the block, and yield whether it is held.
+    """Hold the lock of the log's only sealer during the block.
 
-    With `waits`, wait for the lock. Otherwise yield False if another session holds it.
+    With `waits`, wait for the lock. Without `waits`, yield False if another session holds the lock.
     """
     function = "pg_advisory_lock" if waits else "pg_try_advisory_lock"
     is_held = bool(value_of(connection, f"SELECT {function}(%s)", locks.SEALER)) or waits
@@ -116,9 +117,9 @@ def seal(
 ) -> Sealed | None:
     """Sign a checkpoint of all events, and store it in the database and as a copy. Return None for an empty log.
 
-    For the holder of the sealing lock, with a connection in autocommit. Raises SealRefused, CopiesUnavailable. A copy
-    that cannot be stored now is stored at the next call. If the log does not continue a signed checkpoint, its intake
-    stops. `former_key` is the verifier key before a change of the key.
+    The caller must hold the sealing lock, with a connection in autocommit. Raises SealRefused, CopiesUnavailable. If a
+    copy cannot be stored, the next call stores it. If the log does not continue a signed checkpoint, its intake stops.
+    `former_key` is the verifier key before a change of the key.
     """
     keys = (key.verifier, former_key) if former_key else (key.verifier,)
     with _stopping_intake(connection):
@@ -133,7 +134,8 @@ def seal(
             sealed = Sealed(log.before, log.newest, is_new=False)
         else:
             note = key.sign(size, range_root(tile_reader(connection), 0, size), at, branch=log.branch)
-            if not log.newest and not log.ends:  # a process killed after this leaves no checkpoint without copy
+            # a process that is killed after this line leaves no checkpoint without a copy
+            if not log.newest and not log.ends:
                 wait_for_standby(connection)
                 with suppress(CopiesUnavailable):
                     copies.keep(size, note, branch=log.branch)
@@ -144,7 +146,7 @@ def seal(
 
 
 def compare_log(connection: Connection[Any], keys: Sequence[str], copies: CheckpointCopies) -> None:
-    """Compare the log with its signed checkpoints and their copies, as `seal` does; sign nothing.
+    """Compare the log with its signed checkpoints and their copies like `seal`, but sign nothing.
 
     `keys` are further verifier keys. Raises SealRefused, CopiesUnavailable. If the log does not continue a checkpoint,
     its intake stops.
@@ -155,9 +157,10 @@ def compare_log(connection: Connection[Any], keys: Sequence[str], copies: Checkp
 
 @contextmanager
 def _stopping_intake(connection: Connection[Any]) -> Iterator[None]:
-    """Stop the intake if the block raises LogDiffers. Raises the block's SealRefused, and SealRefused for TreeDamaged.
+    """Stop the intake if the block raises LogDiffers.
 
-    A comparison that ends with such an error is recorded as made. NoCopies means that nothing was compared.
+    Raises the block's SealRefused, and SealRefused for TreeDamaged. The comparison is recorded even if it ends with an
+    error, except NoCopies, which means that nothing was compared.
     """
     try:
         yield
@@ -189,11 +192,11 @@ class _Compared(msgspec.Struct, frozen=True):
 def _compare(
     connection: Connection[Any], keys: Sequence[str], copies: CheckpointCopies, progress: Callable[[int], None]
 ) -> _Compared:
-    """Return the log's state, after comparing it with its newest checkpoint and the newest copy.
+    """Compare the log with its newest checkpoint and the newest copy, and return its state.
 
-    Raises LogDiffers for a difference from a checkpoint of any key that has signed the log. Without one, raises
-    SealRefused for checkpoints of other keys than `keys`. Raises NoCopies if there are no copies and the log was not
-    compared since the server has started.
+    Raises LogDiffers for a difference from a checkpoint of any key that has signed the log. Without such a difference,
+    raises SealRefused for checkpoints of other keys than `keys`. Raises NoCopies if there are no copies and the log was
+    not compared since the server has started.
     """
     all_keys = (*_known_keys(connection), *keys)
     head = log_head(connection)
@@ -246,7 +249,7 @@ def continue_from(
 ) -> Sealed:
     """Seal a log that has lost signed events after a position, and record the loss in the checkpoint permanently.
 
-    Hashes the whole log again, ends a stop of the intake, and otherwise does the same as `seal`. Also raises
+    Computes all hashes of the log again, ends a stop of the intake, and then does the same as `seal`. Also raises
     SealRefused if no signed event is lost, or if a checkpoint contradicts the position.
     """
     keys = (key.verifier, former_key) if former_key else (key.verifier,)
@@ -360,8 +363,8 @@ def _refuse_diverged(
 def sign_snapshot(connection: Connection[Any], key: LogKey, *, at: datetime) -> str:
     """Return a signed checkpoint of exactly the events that the connection's transaction sees, without storing it.
 
-    For a log that was just sealed, since the log is not compared with its checkpoints. Raises SealRefused if an event
-    is missing, TreeDamaged.
+    The log must have been sealed just before, since this function does not compare it with its checkpoints. Raises
+    SealRefused if an event is missing, TreeDamaged.
     """
     head = log_head(connection)
     tree = Tree.resumed(min(head, tree_size(connection)), tile_reader(connection))
@@ -388,7 +391,7 @@ def read_leaves(connection: Connection[Any], after: int, upto: int) -> list[tupl
     """
     leaves = []
     with connection.transaction(), connection.cursor() as cursor:
-        cursor.execute("SET LOCAL statement_timeout = 0")  # large events take long, and only one is in memory
+        cursor.execute("SET LOCAL statement_timeout = 0")  # large events are read one by one, to save memory
         with cursor.copy(_COPY_LEAVES.format(int(after), int(upto)).encode()) as copy:
             is_first = True
             for chunk in copy:
@@ -401,7 +404,7 @@ def read_leaves(connection: Connection[Any], after: int, upto: int) -> list[tupl
 
 
 def tile_reader(connection: Connection[Any]) -> Callable[[int, int], bytes]:
-    """Return a function (level, index) that reads a tile of the stored tree and caches it; b"" for a missing one."""
+    """Return a function (level, index) that reads a tile of the stored tree and caches it; b"" for a missing tile."""
     cache: dict[tuple[int, int], bytes] = {}
 
     def read(level: int, index: int) -> bytes:
@@ -426,7 +429,7 @@ def tree_size(connection: Connection[Any]) -> int:
 
 
 def _grow(connection: Connection[Any], upto: int, progress: Callable[[int], None]) -> int:
-    """Add the events up to a position to the stored tree, which may be larger; return its size.
+    """Add the events up to a position to the stored tree, which may already be larger; return the size of the tree.
 
     Raises SealRefused if an event is missing, TreeDamaged.
     """
@@ -461,7 +464,7 @@ def copy_checkpoints(connection: Connection[Any], copies: CheckpointCopies) -> N
 def _store_copies(connection: Connection[Any], copies: CheckpointCopies, branch: int, ends: Mapping[int, int]) -> None:
     """Copy the checkpoints of the branch that are larger than its largest copy in `ends`."""
     rows = rows_of(connection, _SELECT_NOT_COPIED, branch, ends.get(branch, 0))
-    if rows:  # if a failover lost events of which a copy exists, the intake would stop
+    if rows:  # if a copy existed for events that a failover then loses, the intake would stop
         wait_for_standby(connection)
     if branch and branch not in ends:
         for (note,) in rows_of(connection, _SELECT_CONTINUATION, branch):

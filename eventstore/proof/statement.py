@@ -1,10 +1,10 @@
 """Statements that the ledger signs: certificates, as JSON objects that name the log's newest checkpoint.
 
 A signature proves that this installation made the statement when its log was as in the checkpoint. The signature does
-not prove that the statement is true: the caller checks that before.
+not prove that the statement is true: the caller must check this before.
 
-The sealer holds the key; the processes that answer requests from outside do not. `signed_statement` writes the request
-into a table. The sealer seals the log, signs, and writes the answer there.
+Only the sealer has the signing key. `signed_statement` writes the request into the table `statement_requests`. The
+sealer seals the log, signs, and writes the answer into the row of the request.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ from eventstore.proof.verifier import Checkpoint, Invalid, statement_text
 from eventstore.proof.verifier import check_statement as check_signed
 
 RESERVED = ("signed_at", "checkpoint", "verifier_key", "signature")
-"""Members that signing adds."""
+"""Members that a signature adds to a statement."""
 
 ANSWER_TIMEOUT_S = 10.0
-"""Longest wait for the sealer, in seconds. Then StoreUnavailable is raised."""
+"""Longest wait for the sealer [seconds]. After this wait, StoreUnavailable is raised."""
 _POLL_S = 0.1
 
 MAX_AGE = timedelta(minutes=10)
-"""Age up to which requests are signed. Older ones are refused and deleted."""
+"""Age up to which requests are signed. Older requests are refused and deleted."""
 
 _STATEMENT = "statement"
 _INSERT = "INSERT INTO statement_requests (id, body, requested_at, mac) VALUES (%s, %s, %s, %s)"
@@ -137,9 +137,9 @@ def sign_waiting(
     *,
     at: datetime,
 ) -> None:
-    """Sign these requests with a checkpoint that is newer than they are, and delete old ones.
+    """Sign waiting requests with a checkpoint that is newer than the requests, and delete old requests.
 
-    A request is signed only if it is recent and has a MAC of the api: an older one could be a copy.
+    A request is signed only if it is recent and has a MAC of the api: an older request could be a copy.
     """
     for request in waiting:
         is_authentic = authority.is_mac(request.mac, _STATEMENT, str(request.id), request.body, request.requested_at)

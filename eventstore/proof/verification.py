@@ -1,7 +1,8 @@
-"""Verification of the log: every event is hashed again, and the tree is compared with all known signed checkpoints.
+"""Verification of the log:
 
-Data that an attacker may have changed is not trusted: the stored tree only locates a change that a checkpoint reveals.
-Events without checkpoint are reported as such and never count as proved.
+compute the hash of every event again, and compare the tree with all known signed checkpoints. An attacker may have
+changed the stored tree, so it is used only to find the position of a change that a checkpoint shows. Events that no
+checkpoint covers are reported, and never count as proved.
 """
 
 from collections import defaultdict
@@ -22,15 +23,15 @@ from eventstore.proof.verifier import Checkpoint, Invalid, RecordedLoss, loss_of
 from redaction.text import counted
 
 NEWEST_EVENTS = 6 * CHUNK
-"""Events that are hashed again, the newest ones, unless a full verification is requested."""
+"""Number of newest events whose hashes are computed again, unless a full verification is requested."""
 MAX_LISTED = 5
-"""Most positions that problems list. Further ones are counted."""
+"""Most positions that problems list. Further positions are only counted."""
 
 _SELECT_TILES = "SELECT index, hashes FROM log_tiles WHERE level = 0 AND index >= %s AND index < %s"
 
 
 class CheckpointNote(msgspec.Struct, frozen=True):
-    """Text of a signed checkpoint, and where it is from, as a phrase for sentences."""
+    """Text of a signed checkpoint, and its origin as a phrase for sentences."""
 
     source: str
     note: str
@@ -52,7 +53,10 @@ class Verified(msgspec.Struct, kw_only=True):
 
 
 class _Changes:
-    """Differences between log, stored tree and checkpoints. All are counted, the first MAX_LISTED are listed."""
+    """Differences between log, stored tree and checkpoints.
+
+    All differences are counted, and the first MAX_LISTED are listed.
+    """
 
     def __init__(self) -> None:
         self.altered: list[tuple[int, bytes, bytes]] = []
@@ -83,8 +87,8 @@ def verify_events(
 ) -> Verified:
     """Compare the log with all known checkpoints, in the connection's transaction, which must be a snapshot.
 
-    `keys` are verifier keys, `notes` checkpoints from all sources. Without `is_full` only the newest events are hashed
-    again. The hashes of older ones are taken from the stored tree.
+    `keys` are verifier keys, `notes` checkpoints from all sources. Without `is_full`, only the hashes of the newest
+    events are computed again, and the hashes of older events are read from the stored tree.
     """
     head = log_head(connection)
     count = value_of(connection, "SELECT count(*) FROM events")
@@ -102,7 +106,7 @@ def verify_events(
         roots = [range_root(read, 0, size) for size in older]
     except TreeDamaged as damaged:
         verified.problems.append(f"UNSURE  {damaged}")
-        start, tree, older, roots = 0, Tree(), [], []  # hash the whole log, which takes longer
+        start, tree, older, roots = 0, Tree(), [], []  # compute all hashes of the log, which takes longer
     for size, root in zip(older, roots, strict=True):
         _compare(root, checkpoints[size], changes, verified)
     for low in range(start, head, CHUNK):
@@ -129,9 +133,8 @@ def _hash_range(
     changes: _Changes,
     verified: Verified,
 ) -> Tree | None:
-    """Hash the events after `low` up to `high`; compare them with the stored tree, and the tree with checkpoints.
-
-    Return the tree with these events, or None if an event is missing: then no later checkpoint agrees.
+    """Compute the hashes of the events after `low` up to `high`; compare them with the stored tree, and the tree with
+    checkpoints. Return the tree with these events; None if an event is missing, so that no later checkpoint can agree.
     """
     leaves = read_leaves(connection, low, high)
     verified.hashed += len(leaves)
@@ -169,14 +172,14 @@ def altered_rows(connection: Connection[Any], keys: Sequence[str]) -> Iterator[s
         try:
             checkpoint = read_signed(note, keys)
         except Invalid:
-            continue  # reported with the other unsigned checkpoints
+            continue  # unsigned checkpoints are reported elsewhere
         loss = (checkpoint.loss.last_kept, checkpoint.loss.last_lost) if checkpoint.loss else (None, None)
         if (checkpoint.size, checkpoint.branch, *loss) != (size, branch, continues, lost):
             yield f"WARNED  the row of the checkpoint of {counted(checkpoint.size, 'event')} differs from its note"
 
 
 def gaps(connection: Connection[Any]) -> Iterator[str]:
-    """Yield a sentence for each gap of the log or a stream; for a log without checkpoints."""
+    """Yield a sentence for each gap of a log without checkpoints, or of one of its streams."""
     count = value_of(connection, "SELECT count(*) FROM events")
     last = log_head(connection)
     if count != last:
@@ -214,7 +217,7 @@ def _checkpoints(
 def _without_lost(
     checkpoints: dict[int, list[tuple[Checkpoint, str]]], losses: list[str]
 ) -> dict[int, list[tuple[Checkpoint, str]]]:
-    """Return the checkpoints except those that cover lost events. Add a sentence on each recorded loss to `losses`."""
+    """Return the checkpoints that cover no lost events. Add a sentence on each recorded loss to `losses`."""
     recorded = sorted({c.loss for same_size in checkpoints.values() for c, _ in same_size if c.loss})
     remaining: dict[int, list[tuple[Checkpoint, str]]] = {}
     lost: dict[RecordedLoss, set[str]] = {loss: set() for loss in recorded}
