@@ -33,7 +33,7 @@ class Formats:
 
     def filters(self) -> dict[str, Any]:
         """Return the filters by their names in templates."""
-        names = ("moment", "day", "ago", "when", "number", "percent", "size", "duration", "sentence", "label")
+        names = ("moment", "day", "ago", "when", "since", "number", "percent", "size", "duration", "sentence", "label")
         return {name: getattr(self, name) for name in names}
 
     def moment(self, at: datetime | None, *, seconds: bool = True) -> str:
@@ -60,10 +60,14 @@ class Formats:
 
     def when(self, at: datetime | None) -> str:
         """Return the distance of a time from now as an element that shows the exact time on hover."""
-        if at is None:
-            return NOTHING
-        element = Markup('<time datetime="{}" title="{}">{}</time>')
-        return element.format(at.isoformat(), self.moment(at), self.ago(at))
+        return NOTHING if at is None else self._timed(at, self.ago(at))
+
+    def since(self, at: datetime | None) -> str:
+        """Return how long ago a time was, such as `3 Minuten`, as an element that shows the exact time on hover."""
+        return NOTHING if at is None else self._timed(at, self.duration(max(1.0, (now() - at).total_seconds())))
+
+    def _timed(self, at: datetime, text: str) -> str:
+        return Markup('<time datetime="{}" title="{}">{}</time>').format(at.isoformat(), self.moment(at), text)
 
     def duration(self, seconds: float | None) -> str:
         """Return a duration such as `3 Minuten`."""

@@ -36,7 +36,7 @@ from schemas.base import MARKET_TIME
 
 DAYS = 14
 AT_ONCE = 50
-_VIEWS = (ERROR_STATISTICS.name, IMPORT_FAILURE.name)
+_VIEWS = (ERROR_STATISTICS, IMPORT_FAILURE)
 _CODES = {entry.code: entry for entry in CATALOGUE}
 
 

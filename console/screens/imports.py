@@ -195,10 +195,10 @@ def _chips(visit: Visit, chosen: Filter, codes: Sequence[str], counts: Counts) -
 
 
 async def _stale(visit: Visit, chosen: Filter) -> Stale | None:
-    """Return how late the views are that this filter needs; None without such a filter."""
+    """Return how late or outdated the views are that this filter needs; None without such a filter."""
     needed = {ACCOUNT_SEARCH: chosen.q, IMPORT_RUN: chosen.run, IMPORT_FAILURE: chosen.code or chosen.path}
-    names = [view.name for view, value in needed.items() if value]
-    return await visit.read(stale_since, names) if names else None
+    views = [view for view, value in needed.items() if value]
+    return await visit.read(stale_since, views) if views else None
 
 
 async def _run(visit: Visit, suppliers: Sequence[str], run: str) -> RunRecord | None:

@@ -69,7 +69,7 @@ async def overview(visit: Visit) -> Response:
         ],
         sums={kind: sum(getattr(bar, kind) for bar in bars) for kind in KINDS},
         at=at,
-        stale=await visit.read(stale_since, (IMPORT_PROGRESS.name, THROUGHPUT.name)),
+        stale=await visit.read(stale_since, (IMPORT_PROGRESS, THROUGHPUT)),
         stop=await visit.read(read_intake_stop),
     )
 

@@ -60,7 +60,7 @@ async def run_list(visit: Visit) -> Response:
         codes=codes,
         chips=supplier_chips(visit, codes),
         supplier=chosen,
-        stale=await visit.read(stale_since, (IMPORT_RUN.name,)),
+        stale=await visit.read(stale_since, (IMPORT_RUN,)),
     )
 
 
@@ -87,7 +87,7 @@ async def run_page(visit: Visit) -> Response:
         may_decide=visit.person.may(DECIDERS),
         may_operate=visit.person.may(OPERATORS),
         compared=_compared(visit),
-        stale=await visit.read(stale_since, (IMPORT_RUN.name,)),
+        stale=await visit.read(stale_since, (IMPORT_RUN,)),
     )
     return visit.live(response, "live", is_live=state.is_waiting)
 

@@ -77,24 +77,32 @@ def version_standings(connection: Connection[Any], projections: Sequence[Project
 
 
 class Stale(msgspec.Struct, frozen=True):
-    """Live versions that are late: the number of missing events, and the time of the first of them."""
+    """Live versions that are late or outdated: the number of missing events, and the time of the first of them."""
 
     missing: int
-    since: datetime
+    since: datetime | None
+    is_outdated: bool
+    """True if another release declared one of them differently. It does not follow the log until it is rebuilt."""
 
 
 _SELECT_STALE = """
-SELECT log.head - live.position AS missing, e.recorded_at AS since
-FROM (SELECT coalesce(max(position), 0) AS head FROM events) AS log,
-     (SELECT min(position) AS position FROM projection_versions WHERE state = 'live' AND name = ANY(%(names)s)) AS live
-JOIN events AS e ON e.position = live.position + 1
-WHERE e.recorded_at < clock_timestamp() - %(within)s::interval
+SELECT log.head - live.position AS missing, e.recorded_at AS since, live.is_outdated
+FROM (SELECT coalesce(max(position), 0) AS head FROM events) AS log
+CROSS JOIN (
+    SELECT min(v.position) AS position, coalesce(bool_or(v.definition <> d.definition), false) AS is_outdated
+    FROM projection_versions AS v
+    JOIN unnest(%(names)s::text[], %(definitions)s::text[]) AS d (name, definition) USING (name)
+    WHERE v.state = 'live'
+) AS live
+LEFT JOIN events AS e ON e.position = live.position + 1
+WHERE live.is_outdated OR e.recorded_at < clock_timestamp() - %(within)s::interval
 """
 
 
-async def stale_since(connection: AsyncConnection[Any], names: Sequence[str]) -> Stale | None:
-    """Return how late the latest of the live versions of these projections is; None for less than STALE_AFTER."""
-    return await fetch_struct(connection, Stale, _SELECT_STALE, names=list(names), within=STALE_AFTER)
+async def stale_since(connection: AsyncConnection[Any], views: Sequence[Projection]) -> Stale | None:
+    """Return how late the latest of the live versions of these views is; None below STALE_AFTER if none is outdated."""
+    parameters = {"names": [view.name for view in views], "definitions": [view.definition for view in views]}
+    return await fetch_struct(connection, Stale, _SELECT_STALE, **parameters, within=STALE_AFTER)
 
 
 _SELECT_PARKED_STREAMS = """

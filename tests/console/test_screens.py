@@ -156,8 +156,8 @@ def test_figures_that_are_late_say_so_on_every_page_that_shows_them(book: Ledger
     pages = ("/console/", "/console/errors/", "/console/errors/invalid_iban/", "/console/imports/?run=tuesday")
     with visiting(database, signed_in(book)) as browser:
         for page in pages:
-            assert "This page is as of" not in browser.get(page).text, page
-        assert "This page is as of" not in find(browser, "Demir").text
+            assert "This page shows the state of" not in browser.get(page).text, page
+        assert "This page shows the state of" not in find(browser, "Demir").text
         stage(book, person("L-1", "Lavendel"), run="tuesday")
         with psycopg.connect(database.admin, autocommit=True) as admin:
             admin.execute("ALTER TABLE events DISABLE TRIGGER USER")
@@ -170,10 +170,15 @@ def test_figures_that_are_late_say_so_on_every_page_that_shows_them(book: Ledger
         missed = words_of(find(browser, "Lavendel").text)
         assert ("No match so far." in missed, "No import matches" in missed) == (True, False)
         assert "D-1" in find(browser, "Demir").text  # what the search has is shown
-        assert "This page is as of" not in browser.get("/console/imports/").text  # written with the append
+        assert "This page shows the state of" not in browser.get("/console/imports/").text  # written with the append
         follow(book)
         for page in pages:
-            assert "This page is as of" not in browser.get(page).text, page
+            assert "This page shows the state of" not in browser.get(page).text, page
+        with psycopg.connect(database.admin, autocommit=True) as admin:
+            admin.execute("UPDATE projection_versions SET definition = 'of an earlier release'")
+        for shown in (*(browser.get(page) for page in pages), find(browser, "Nobody")):
+            assert "The page can lack imports until an operator rebuilds the view." in words_of(shown.text)
+        assert "No match so far." in words_of(find(browser, "Nobody").text)
 
 
 def test_a_retired_version_has_no_lag(book: Ledger, database: PostgresUrls) -> None:

@@ -31,7 +31,10 @@ def test_a_relative_time_shows_the_exact_one_on_hover() -> None:
     shown = Formats("de").when(at)
     assert f'title="{Formats("de").moment(at)}"' in shown
     assert ">vor 3 Minuten</time>" in shown
-    assert Formats("de").when(None) == "–"
+    waited = Formats("de").since(at)
+    assert f'title="{Formats("de").moment(at)}"' in waited
+    assert ">3 Minuten</time>" in waited
+    assert Formats("de").when(None) == Formats("de").since(None) == "–"
 
 
 @pytest.mark.parametrize(
