@@ -52,15 +52,16 @@ _KEY = re.compile(r'"?([!#-\[\]-~ ]{1,255})"?\Z')
 
 
 class Call(msgspec.Struct):
-    """A request of a known caller. `body` is empty for a GET, and after a handler has dropped it.
+    """A request of a known caller.
 
-    `name` names the request if it came with an Idempotency-Key, else it is "". `run` is the run that it belongs to.
-    `subjects` holds supplier and number of its account, once a handler has checked the caller's access to the supplier.
+    `body` is empty for a GET, and after a handler has dropped it. `name` names a request with an Idempotency-Key, and
+    is "" for other requests. `run` is the run of the request. `subjects` has supplier and number of the request's
+    account, once a handler has checked the caller's access to the supplier.
     """
 
     key: Key
     confirm: Callable[[], Coroutine[Any, Any, None]]
-    """Raises ApiError if the key has lost the rights with which this call was admitted."""
+    """Raises ApiError if the key has lost the rights with which the call was admitted."""
     body: bytes = b""
     name: str = ""
     run: str = ""
@@ -68,10 +69,13 @@ class Call(msgspec.Struct):
     digest: bytes = b""
     """SHA-256 of a body that was dropped."""
     is_stored: bool = False
-    """True if the call has written the data that its answer acknowledges, False if it has only read them."""
+    """True if the call has written the data that its answer acknowledges, False if it has only read the data."""
 
     def note_account(self, supplier: str, external: str) -> None:
-        """Note the account of the request. If it is refused, it is listed among the account's refused attempts."""
+        """Note the account of the request.
+
+        If the request is refused, it is listed among the account's refused attempts.
+        """
         self.subjects.append((supplier, external))
 
     @property
@@ -91,7 +95,10 @@ class Call(msgspec.Struct):
         return self.digest or hashlib.sha256(self.body).digest()
 
     def drop_body(self) -> None:
-        """Drop the body, to save memory while the call waits for its commit. The digest stays if an answer needs it."""
+        """Drop the body, to save memory while the call waits for its commit.
+
+        If the answer is to be stored, keep the digest of the body.
+        """
         if self.name:
             self.digest = self.request_sha256
         self.body = b""
@@ -101,7 +108,7 @@ Handler = Callable[[Request, Call], Awaitable[Response]]
 
 
 class Admission:
-    """Wraps handlers of operations in the checks that come before them."""
+    """Wraps handlers of operations in checks of credentials, role, supplier and body."""
 
     def __init__(self, services: Services) -> None:
         self._auth = services.auth
@@ -113,8 +120,8 @@ class Admission:
     def handler(self, operation: Operation, endpoint: Any) -> Callable[[Request], Awaitable[Response]]:
         """Return the operation's method of this endpoint as a handler of requests.
 
-        Only callers with one of its roles are admitted. A supplier that the key may not access answers 404, or an
-        empty list, as an unknown one does.
+        Only callers with one of its roles are admitted. A supplier that the key may not access answers 404 or an empty
+        list, like an unknown supplier.
         """
         method: Callable[..., Awaitable[Response]] = operation.handler.__get__(endpoint)
         roles = operation.roles
@@ -174,9 +181,10 @@ class Admission:
             self._attempts.note(name, *call.subjects[-1], code, names_of(problems))
 
     async def _answered_once(self, handler: Handler, request: Request, call: Call) -> Response:
-        """Return the stored answer, else the handler's.
+        """Return the stored answer, or else the handler's answer.
 
-        The store is read again after the handler: a concurrent request with the same key may have finished first.
+        Stored answers are read again after the handler, because a concurrent request with the same key may have
+        finished first.
         """
         if (stored := await self._stored_answer(request, call)) is not None:
             return stored
@@ -193,7 +201,7 @@ class Admission:
         return await self._stored_answer(request, call) or answered
 
     async def _stored_answer(self, request: Request, call: Call) -> Response | None:
-        """Return the stored answer to this call; None if there is none. The new request's `Prefer` has no effect.
+        """Return the stored answer to this call, or None. The `Prefer` header of the new request has no effect.
 
         Raises ApiError 422 if the stored answer belongs to a request with another body.
         """
@@ -209,7 +217,8 @@ class Admission:
 def _refuse_undeclared(request: Request, declared: tuple[str, ...]) -> None:
     """Raise NotValid for parameters that the operation does not declare, and for repeated ones.
 
-    Otherwise a mistyped parameter would change the meaning: `?mod=validate` would create accounts.
+    Without this check, a mistyped parameter would change the meaning of a request: `?mod=validate` would create
+    accounts.
     """
     if not request.scope["query_string"]:
         return

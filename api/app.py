@@ -29,13 +29,13 @@ def create_app(
     register_metrics: Callable[..., None] = lambda *reports: None,
     **settings: Unpack[Settings],
 ) -> Starlette:
-    """Return the service's HTTP side on this database. Opens nothing before its lifespan begins.
+    """Return the service's HTTP application on a database. Opens no connection before its lifespan begins.
 
-    `settings` are those of `Services`. Rates are shared through Redis, if there is one. `request_key` makes the
-    MACs of users' requests, which the relay checks; without one, only this process accepts them. In `roles_file` a
-    supervisor lists roles that fail at every start. `/readyz` checks the required durability. `open_ledger` opens
-    the log when it may be written to. `address_of` returns the client's address, behind a trusted proxy too.
-    `expose` returns the text of `/metrics`. `more_routes` returns routes of other packages, tried last.
+    `settings` are those of `Services`. With a Redis URL, all processes share the rates of keys. `request_key` makes the
+    MACs of users' requests, which the relay checks; without a key, only this process accepts these MACs. In
+    `roles_file` a supervisor lists roles that fail at every start. `/readyz` checks the required durability.
+    `open_ledger` opens the log once appends are allowed. `address_of` returns the client's address, behind a trusted
+    proxy too. `expose` returns the text of `/metrics`. `more_routes` returns routes of other packages, tried last.
     `register_metrics` is called with functions that report metrics.
     """
     services = Services(database_url, token_key, redis_url, operations=OPERATIONS, **settings)

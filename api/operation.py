@@ -99,13 +99,16 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     answers: dict[int, Any]
     """Status to type of the body; None for a body that is no JSON."""
     roles: frozenset[str] | None = None
-    """Roles that may call it; None if no token is needed. Enforced by `api.admission`, not by the handler."""
+    """Roles that may call the operation; None if no token is needed.
+
+    `api.admission` checks the role, not the handler.
+    """
     is_foreign_empty: bool = False
     """True if the answer about a supplier that the caller may not see is an empty list instead of 404."""
     body: type | None = None
     is_body_optional: bool = False
     is_read: bool = False
-    """True for a POST that changes nothing: its answer acknowledges nothing."""
+    """True for a POST that changes nothing, whose answer acknowledges no data."""
     example: Any = None
     """Example of an accepted body. Every operation with a body has one."""
     examples: dict[str, Any] = {}
@@ -119,7 +122,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     media: str = ""
     """Media type of the answer, if it is not JSON."""
     is_ndjson: bool = False
-    """True if body and answer are lines of JSON. The handler reads such a body itself."""
+    """True if body and answer are NDJSON. The handler reads such a body itself."""
     last_line: type | None = None
     """Type of the last line of an answer in lines, if it differs from the others."""
 

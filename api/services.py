@@ -73,7 +73,7 @@ class Services:
         self.limit = RateLimit(redis_url)
         self.auth = Authenticator(self.directory, token_key, self.limit)
         self.authority = AuthorityKey(request_key or secrets.token_urlsafe(32))
-        """Makes and checks the MACs of data that no other process may write."""
+        """Makes and checks the MACs of data that only api and relay may write."""
         self.refusals = RefusalCounts(self.ledger, interval_s=refusals_interval_s)
         self.attempts = RefusedAttempts(self.ledger)
         self.runs = RunCounts(self.ledger, self.refusals)

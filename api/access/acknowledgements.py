@@ -1,8 +1,8 @@
 """Delay answers about data that was only read until the data is as durable as after a write.
 
 If the wait of a commit for its standby was cancelled, the commit is visible, but perhaps only on the primary. An answer
-about it would acknowledge data that a failover loses. A log that does not accept events may be the wrong log:
-its content is not acknowledged either.
+about such a commit would acknowledge data that a failover loses. A log that does not accept events may be the wrong
+log, so its content is not acknowledged either.
 """
 
 import asyncio
@@ -20,7 +20,9 @@ SETTLED_AFTER = timedelta(minutes=2)
 
 
 class Acknowledgements:
-    """Checks that the log accepts accounts, once for many answers, and waits for the standby if one is required."""
+    """Checks that the log accepts accounts, once for many answers, and waits for a standby if the durability requires
+    it.
+    """
 
     def __init__(self, ledger: Ledger, durability: Durability) -> None:
         self._ledger = ledger
@@ -33,9 +35,9 @@ class Acknowledgements:
     async def confirm(self, changed_at: datetime | None = None) -> None:
         """Wait until data that was read before this call may be acknowledged. Raises StoreUnavailable, IntakeStopped.
 
-        Afterwards it is certain that the log accepts events, and that a standby has the data if one is required.
-        `changed_at` is the time of the last change of the data, for an answer that only shows it. Such an answer does
-        not need a log that accepts events, and does not wait if the change is old.
+        After this call, the log accepts events, and a standby has the data if the durability requires it. `changed_at`
+        is the time of the last change of the data, for an answer that only shows data. Such an answer does not need a
+        log that accepts events, and does not wait if the change is old.
         """
         if changed_at is None:
             await with_timeout(self._intake_checks.run())

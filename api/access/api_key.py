@@ -8,11 +8,11 @@ from base64 import urlsafe_b64encode
 import msgspec
 
 API_KEY = re.compile(r"ilk_([a-z0-9]{8})_[A-Za-z0-9_-]{43}\Z")
-"""Pattern of a key. Its group is the key's id."""
+"""Pattern of a key. The group of a match is the key's id."""
 
 
 class NewApiKey(msgspec.Struct, frozen=True):
-    """A new key. It is shown once; afterwards only its digest is known."""
+    """A new key, which is shown only once. The service stores only its digest."""
 
     key_id: str
     api_key: str
@@ -20,9 +20,9 @@ class NewApiKey(msgspec.Struct, frozen=True):
 
 
 def new_api_key(random: bytes | None = None) -> NewApiKey:
-    """Return a new key, of these 40 random bytes if they are given.
+    """Return a new key, made of 40 random bytes.
 
-    Its secret has 256 random bits, which cannot be guessed: a fast hash is enough to store it.
+    Nobody can guess the 256 random bits of its secret, so a fast hash is enough to store the key.
     """
     random = random or secrets.token_bytes(40)
     key_id = "".join("abcdefghijklmnopqrstuvwxyz0123456789"[byte % 36] for byte in random[:8])

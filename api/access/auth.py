@@ -1,7 +1,7 @@
 """Authentication of callers by keys and tokens, and the rights of roles.
 
-A key is `ilk_<id>_<secret>`. An access token is a JWT that is valid for 60 minutes, signed with HS256. Role and
-suppliers are looked up with the key on every request, so that revoking the key also revokes its tokens.
+A key is `ilk_<id>_<secret>`. An access token is a JWT that is valid for 60 minutes, signed with HS256. Every request
+looks up the key of its token, so that revoking the key also revokes its tokens.
 """
 
 import hmac
@@ -79,7 +79,7 @@ class Authenticator:
         return key
 
     async def confirm(self, key: Key) -> None:
-        """Raise ApiError 401 if the key was revoked, or its rights changed since its request was admitted."""
+        """Raise ApiError 401 if the key was revoked, or its rights have changed since the request was admitted."""
         known = await self._valid_key(key.key_id)
         if known is key:
             return
@@ -87,7 +87,7 @@ class Authenticator:
             raise authentication_failed()
 
     async def key_of_secret(self, api_key: str) -> Key | None:
-        """Return the key with this text; None if it is unknown or revoked."""
+        """Return the key with a secret; None if the key is unknown or revoked."""
         match = API_KEY.match(api_key)
         if match is None:
             return None
@@ -97,12 +97,12 @@ class Authenticator:
         return key
 
     async def key_of_refresh_token(self, text: str) -> Key | None:
-        """Return the key that a refresh token belongs to; None if the token or its key is not valid any more."""
+        """Return the key of a refresh token; None if the token or its key is no longer valid."""
         claims = self._verified(text)
         return await self._valid_key(claims["key"]) if claims and claims["use"] == "refresh" else None
 
     def expires_at(self, text: str) -> int | None:
-        """Return when a token that this service signed expires, in seconds since 1970; None for any other text."""
+        """Return the expiry of a token that this service has signed, in seconds since 1970; None for any other text."""
         claims = self._claims_of(text)
         try:
             return int(claims["exp"]) if claims is not None else None

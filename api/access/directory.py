@@ -1,6 +1,6 @@
 """Keys and suppliers in memory, refreshed twice a second with the latest changes.
 
-An unknown name is looked up at once, so that a supplier or key can be used as soon as it exists.
+If a supplier or key is not in memory, the database is read at once, so that new suppliers and keys can be used at once.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ ALL_SUPPLIERS = "*"
 OPERATOR = ""
 """Organisation of data that the operator of the service has sent."""
 KEEPER = "directory"
-"""Name of the task that keeps the directory fresh."""
+"""Name of the task that refreshes the directory."""
 
 
 class Key(msgspec.Struct, frozen=True):
-    """A key with its rights, as the log has it."""
+    """A key with its rights, from the log."""
 
     key_id: str
     organisation: str
@@ -48,7 +48,10 @@ class Key(msgspec.Struct, frozen=True):
 
     @property
     def only_supplier(self) -> str:
-        """Code of the key's supplier if it has exactly one, else "". Refusals without a valid supplier count for it."""
+        """Code of the key's supplier if the key has exactly one, else "".
+
+        Refused requests without a valid supplier count for this supplier.
+        """
         return next(iter(self.suppliers)) if self.reach is not None and len(self.suppliers) == 1 else ""
 
     @property
@@ -100,7 +103,7 @@ class Directory:
             self._key_position = max(self._key_position, key.position)
 
     async def keep_fresh(self) -> None:
-        """Refresh twice a second, until cancelled. After a database error it tries again."""
+        """Refresh the directory twice a second, also after database errors, until the task is cancelled."""
         while True:
             try:
                 await self.refresh()

@@ -1,7 +1,7 @@
 """Limit the requests per second of a key: for all api processes through Redis, or per process without it.
 
-The generic cell rate algorithm stores one number per key: the time at which its bucket will be full again. A second's
-worth of requests may come at once. Answers carry the fields of the IETF draft `ratelimit-headers`.
+The generic cell rate algorithm stores one number per key: the time at which its bucket will be full again. The requests
+of a second may arrive at the same time. Answers carry the fields of the IETF draft `ratelimit-headers`.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from system.hidden_imports import hiding
 MAX_LOCAL_KEYS = 10_000
 TIMEOUT_S = 0.1
 BREAK_S = 2.0
-"""Seconds for which rates are counted per process after Redis did not answer."""
+"""Time for which each process counts rates separately after Redis did not answer [seconds]."""
 
 logger = structlog.get_logger()
 
@@ -53,7 +53,7 @@ class BucketState(msgspec.Struct, frozen=True):
     def at(cls, level_s: float, rate_per_s: int) -> "BucketState":
         """Return the result of a request after which the bucket needs `level_s` seconds to be full again.
 
-        An empty bucket needs one second. A request after which it would need more is refused.
+        An empty bucket needs one second, so a request with a larger `level_s` is refused.
         """
         if level_s <= 1.0:
             return cls(True, int((1.0 - level_s) * rate_per_s + 1e-6), level_s)
@@ -66,7 +66,7 @@ class BucketState(msgspec.Struct, frozen=True):
 
 
 class RateLimit:
-    """Buckets of all keys that have a rate: in Redis for all api processes, or in this process."""
+    """Buckets of all keys with a rate limit: in Redis for all api processes, or in this process."""
 
     def __init__(self, redis_url: str | None) -> None:
         self._redis_url = redis_url
@@ -90,7 +90,10 @@ class RateLimit:
         return headers
 
     async def pace(self, key: Key, count: int) -> None:
-        """Count requests, and wait until the rate allows them. Lines of a bulk body are slowed down, not refused."""
+        """Count requests, and wait until the rate allows them.
+
+        With this, lines of a bulk body are delayed, not refused.
+        """
         if not key.rate_per_s:
             return
         while count > 0:
@@ -116,7 +119,10 @@ class RateLimit:
 
     @cached_property
     def _script(self) -> tuple[Any, type[Exception]]:
-        """The Lua script as a function, and the base class of Redis errors. Imported late: few keys have a rate."""
+        """The Lua script as a function, and the base class of Redis errors.
+
+        Redis is imported at the first use, because few keys have a rate limit.
+        """
         with hiding("opentelemetry"):
             import redis.asyncio
 

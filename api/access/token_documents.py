@@ -1,7 +1,7 @@
 """Answer GraphQL documents: parse, validate and execute them.
 
-Callers may send secrets in the wrong place. So errors repeat nothing that was sent: sentences are fixed, and
-`locations` points to the place.
+Callers may send secrets in the wrong place. Therefore errors repeat nothing that was sent: their sentences are
+constant, and `locations` has the place of the error.
 """
 
 import time
@@ -133,7 +133,7 @@ def _document(query: str) -> DocumentNode | GraphQLError:
 
 
 def _shown(error: GraphQLError) -> GraphQLError:
-    """Return the error for the caller. Errors of other libraries lose their content and internal details."""
+    """Return the error without internal details and without the content of other libraries' errors."""
     cause = error.original_error
     if error.extensions and "errorCode" in error.extensions:
         return error

@@ -1,11 +1,11 @@
 """The answer to a bulk request: receipts as NDJSON, sent while the body still arrives.
 
-Batches are prepared side by side and settled in order. The number between the two steps is limited: a client that does
-not read receipts stops the settling, then the preparing, then the reading.
+Batches are prepared side by side and settled in order. The number of batches between preparing and settling is limited:
+if a client does not read receipts, the service stops settling, then preparing, then reading.
 
-A body that does not arrive completely gets no summary. If it is refused after its beginning, or its key is revoked,
-that refusal is the last line. Lines with a receipt stay stored, also when the server stops or the client disconnects.
-The service then begins no further line, even if it has arrived.
+The answer to an incomplete body has no summary. If a body is refused after its beginning, or its key is revoked, this
+refusal is the last line. Lines with a receipt stay stored, also when the server stops or the client disconnects. After
+a refusal or a disconnect, the service begins no further line, even if the line has arrived.
 """
 
 import asyncio
@@ -40,10 +40,13 @@ _NO_LINE = Sentence("The body must have at least one line.", "Der Inhalt muss mi
 
 
 class BulkWork(Protocol):
-    """The work of one request, batch by batch."""
+    """Work for the batches of one bulk request."""
 
     async def prepare(self, lines: Sequence[Line]) -> Any:
-        """Do everything for a batch that does not depend on earlier batches. Several batches are prepared at a time."""
+        """Do the work for a batch that does not depend on earlier batches.
+
+        Several batches are prepared at the same time.
+        """
 
     async def settle(self, prepared: Any) -> list[Receipt]:
         """Store the batch, and return a receipt for each line. Batches are settled in the order of the body.
@@ -70,9 +73,10 @@ class BulkAnswer(PrivateResponse):
         self._has_begun = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the answer. Raises ApiError and LedgerError while nothing was sent.
+        """Send the answer.
 
-        Afterwards an ApiError becomes the last line, and other errors end the answer without one.
+        Raises ApiError and LedgerError before the answer begins. After that, an ApiError becomes the last line, and any
+        other error ends the answer without a last line.
         """
         with self._executor.concurrency.slot(self._requester.organisation):
             body = BulkBody(until_stopping(receive, scope), self._inflater, partial(is_cancelled, scope))
@@ -151,7 +155,7 @@ class BulkAnswer(PrivateResponse):
                     queue.put_nowait(asyncio.create_task(self._work.prepare(batch)))
         except (BodyCut, ApiError) as reason:
             queue.put_nowait(reason)
-        except Exception as error:  # the settling side raises it
+        except Exception as error:  # the settling side raises the error
             queue.put_nowait(error)
         else:
             queue.put_nowait(None)

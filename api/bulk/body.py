@@ -1,7 +1,7 @@
 """The body of a bulk request: batches of lines, while it still arrives.
 
-A batch ends when it is large enough, or when nothing arrives for a moment, so that slow senders get receipts too.
-The body is read only when the next batch is requested, so that a fast sender has to wait.
+A batch ends when it is large enough, or when nothing arrives for a moment, so that slow senders get receipts, too. The
+body is read only when the next batch is requested, so that a fast sender has to wait.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _ENDS_EARLY = Sentence(
 
 
 class BodyCut(Exception):
-    """The body ends early: the client has gone, or the server stops."""
+    """The body ends early: the client has disconnected, or the server stops."""
 
 
 class BulkBody:

@@ -1,5 +1,6 @@
-"""Check the lines of a batch: decode them and apply all rules. The check needs CPU time and no database, so that any
-process can do it.
+"""Check the lines of a batch:
+
+decode them and apply all rules. The check needs no database, so that any process can check lines.
 
 Input and output are Structs that can be sent between processes.
 """
@@ -43,9 +44,10 @@ class CheckRequest(msgspec.Struct, frozen=True):
 
 
 class CheckedLine(msgspec.Struct, frozen=True):
-    """Result of checking a line: why it is refused (`code`, "" if it is not), or the command that stages it.
+    """Result of checking a line:
 
-    `supplier` and `external` are "" if the line does not state them, or the caller may not access the supplier.
+    the `code` of its refusal, or "" and the command that stages its account. `supplier` and `external` are "" if the
+    line does not have them, or the caller may not access the supplier.
     """
 
     supplier: str = ""
@@ -78,7 +80,7 @@ def _check_safely(line: bytes, request: CheckRequest, limit: int) -> CheckedLine
         return CheckedLine(
             code="request_too_large", errors=(Problem("non_field_errors", "request_too_large", error.detail),)
         )
-    except Exception as error:  # one line must not lose the others
+    except Exception as error:  # an error of one line must not lose other lines
         logger.exception("line could not be checked", reason=type(error).__name__)
         return CheckedLine(code="error", errors=(Problem("non_field_errors", "error", unexpected(error)),))
 

@@ -1,7 +1,7 @@
 """Resources that all bulk requests of an api process share: helper processes, threads, and a limit of requests.
 
-After a few batches, helper processes check further ones, so that the event loop has a CPU core to itself. Before that,
-and if a helper fails, a thread of this process checks them.
+After a few batches, helper processes check further batches, so that the event loop has a CPU core to itself. A thread
+of this process checks the first batches, and batches for which a helper fails.
 """
 
 import asyncio
@@ -26,11 +26,14 @@ from telemetry.log import arguments_for_children, begin_process
 THREADS = 4
 HELPERS = min(2, usable_cores())
 HELPERS_AFTER_BATCHES = 3
-"""Batches that a process checks before it starts helpers. For a few lines they would start too late."""
+"""Batches that a process checks before it starts helpers. For a few lines, helpers would start too late."""
 NICENESS = 2
 """CPU niceness of helpers: bulk imports wait for workers and other requests."""
 COUNT_TIMEOUT_S = 15.0
-"""Longest wait for a run's counts to be stored [seconds]. Beyond it the request ends without these receipts."""
+"""Longest wait for a run's counts to be stored [seconds].
+
+After this wait, the request ends without the receipts of these lines.
+"""
 
 T = TypeVar("T")
 logger = structlog.get_logger()
@@ -93,7 +96,7 @@ def _begin(level: str, form: str, parent: int) -> None:
 
 
 def _check_in_time(request: CheckRequest) -> Sequence[CheckedLine]:
-    """Check the lines. Beyond MAX_CHECK_S, SIGALRM ends this helper, and the api checks the batch itself."""
+    """Check the lines. After MAX_CHECK_S, SIGALRM ends this helper process, and the api process checks the batch."""
     signal.setitimer(signal.ITIMER_REAL, MAX_CHECK_S)
     try:
         return check_lines(request)

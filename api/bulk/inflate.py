@@ -20,7 +20,7 @@ ZSTD_FEED_BYTES = 512
 
 
 class Inflater(Protocol):
-    """Decoder of a body. Takes pieces as they were sent."""
+    """Decoder of a body that arrives in pieces."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield the decoded pieces, each of bounded size. Raises ApiError 400 for invalid data, 413 for a bomb."""

@@ -1,4 +1,7 @@
-"""Split a body that arrives in pieces into lines, numbered from 1. Blank lines and text of long lines are dropped."""
+"""Split a body that arrives in pieces into lines, numbered from 1.
+
+Blank lines, and the text of too long lines, are dropped.
+"""
 
 import re
 from codecs import BOM_UTF8
@@ -13,7 +16,7 @@ from api.intake.typed_names import typed_number
 _BLANKS = b" \t\r"
 _NOT_BLANK = re.compile(rb"[^ \t\r\n][^\n]*")
 _SLICE_BYTES = 64 * 1024
-"""Bytes that are split at a time: a piece may be large, with lines of a few bytes."""
+"""Bytes that are split in one step, since a large piece may have many lines of a few bytes."""
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -30,7 +33,7 @@ async def typed_number_of(line: Line) -> str:
 
 
 class LineSplitter:
-    """Takes pieces, yields lines. Holds at most one unfinished line, and none that is too long."""
+    """Splits pieces into lines. Keeps at most one unfinished line in memory, and no line that is too long."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -17,7 +17,10 @@ ReceiptStatus = Literal["PENDING", "VALID", "IMPORTED", "REFUSED"]
 
 
 class Receipt(Wire, frozen=True, kw_only=True):
-    """Result of a line. `code` and `errors` say why it was REFUSED, `replayed` that it was accepted before."""
+    """Result of a line.
+
+    `code` and `errors` are the reason if the line was REFUSED. `replayed` is True if it was accepted before.
+    """
 
     line: int
     """Number of the line from 1, blank lines counted (Zeilennummer)."""
@@ -78,14 +81,17 @@ def refused(
 
 
 async def numbered(receipt: Receipt, line: Line) -> Receipt:
-    """Return the receipt. A refused line gets its account number as it was sent, even if the line is not valid JSON."""
+    """Return the receipt.
+
+    The receipt of a refused line has the account number as sent, even if the line is not valid JSON.
+    """
     if receipt.external_account_number or receipt.status != "REFUSED":
         return receipt
     return msgspec.structs.replace(receipt, external_account_number=await typed_number_of(line))
 
 
 def whole(code: str, detail: Sentence) -> tuple[Problem, ...]:
-    """Return a problem that concerns no single field of the line."""
+    """Return a problem of the whole line."""
     return (Problem("non_field_errors", code, detail),)
 
 
@@ -93,14 +99,14 @@ TOO_LONG = "request_too_large"
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Problems of a refused line: in the form that is counted (`places_of`), and in the stored form (`names_of`)."""
+    """Problems of a refused line, as `places_of` returns them for counts and `names_of` for storage."""
 
     places: set[str]
     names: tuple[str, ...]
 
 
 def refusals_of(receipts: Sequence[Receipt]) -> dict[int, Refusal]:
-    """Return the refusals by line number. With many errors this takes a while: call it in a thread."""
+    """Return the refusals by line number. This is slow for many errors: call it in a thread."""
     return {
         receipt.line: Refusal(places_of(receipt.errors), names_of(receipt.errors))
         for receipt in receipts
@@ -114,7 +120,7 @@ def warned_of(receipts: Sequence[Receipt]) -> dict[int, set[str]]:
 
 
 def encode_receipts(receipts: Sequence[Receipt], language: Language) -> list[bytes]:
-    """Return the receipts as lines, in chunks of some 64 KiB. With many errors this is slow: call it in a thread."""
+    """Return the receipts as lines, in chunks of about 64 KiB. This is slow for many errors: call it in a thread."""
     chunks, chunk = [], bytearray()
     for receipt in receipts:
         chunk += encode_line(receipt, language) + b"\n"

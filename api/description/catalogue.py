@@ -19,9 +19,10 @@ from schemas.reading.field_names import named
 from schemas.sentence import Sentence
 
 Where = Literal["answer", "field", "latest_error", "history", "graphql"]
-"""`answer`: the code of a whole answer. `field`: an item of `errors`. `latest_error`: of an import's status.
+"""Place of a code.
 
-`history`: in events only, as code@place or as the code of an event. `graphql`: `errors[].extensions.errorCode`.
+`answer`: `code` of an answer. `field`: `code` of an item of `errors`. `latest_error`: `code` in an import's status.
+`history`: only in events, as code@place or as the code of an event. `graphql`: `errors[].extensions.errorCode`.
 """
 
 
@@ -66,7 +67,7 @@ class ErrorCode(msgspec.Struct, frozen=True):
     action_de: str = ""
     """Remedy in German (Abhilfe auf Deutsch)."""
     rules: tuple[RuleOfCode, ...] = ()
-    """Rules of the market that use it (Regeln)."""
+    """Rules of the market that use the code (Regeln)."""
 
     @property
     def sentence(self) -> Sentence:
@@ -74,7 +75,7 @@ class ErrorCode(msgspec.Struct, frozen=True):
 
 
 class _Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Code in `errors.toml`. `attr` is the path in its example, by default the place of its first rule."""
+    """Code in `errors.toml`. `attr` is the path in the code's example [default: the path of its first rule]."""
 
     where: tuple[Where, ...]
     status: int | None = None

@@ -58,13 +58,14 @@ class Refusal(msgspec.Struct, kw_only=True):
     code: str
     """Permanent code; /errors/ lists all (Fehlercode)."""
     request_id: str | UnsetType = UNSET
-    """With 500: names the line in the service's log (Anfragenummer)."""
+    """With 500: id of the request in the service's log (Anfragenummer)."""
 
 
 class Problems(Refusal, kw_only=True):
     """Refusal of a request. If the content is refused, `errors` lists its problems.
 
-    Answers of the account endpoints also have the problems as members named like the fields, nested like the account.
+    Answers of the account endpoints also have the problems in members with the names of the fields, nested like the
+    account.
     """
 
     errors: list[Problem] | UnsetType = UNSET
@@ -74,7 +75,7 @@ class Problems(Refusal, kw_only=True):
 
 
 class AlreadyImported(msgspec.Struct, kw_only=True):
-    """A refusal of an account that exists."""
+    """Refusal of an account that was imported before."""
 
     non_field_errors: Refusal
     """Reason of the refusal (Ablehnungsgrund)."""
@@ -83,7 +84,7 @@ class AlreadyImported(msgspec.Struct, kw_only=True):
 
 
 _CLOSED = (Refusal.__name__, AlreadyImported.__name__)
-"""Types that forbid further members, so that readers can distinguish them from the other types of an answer."""
+"""Types without further members, so that readers can distinguish these types from other types of an answer."""
 
 
 def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
@@ -291,7 +292,10 @@ def _concerns(entry: ErrorCode, operation: Operation) -> bool:
 
 
 def _json_schema(schema: Any, *, is_sent: bool = False) -> Any:
-    """Return a schema of msgspec as other JSON Schema tools expect it. `is_sent` is True for schemas of requests."""
+    """Return a schema of msgspec in the form that other JSON Schema tools expect.
+
+    `is_sent` is True for schemas of requests.
+    """
     translated = partial(_json_schema, is_sent=is_sent)
     match schema:
         case {"pattern": pattern} if pattern == DECIMAL_PATTERN:
@@ -326,7 +330,7 @@ def _json_schema(schema: Any, *, is_sent: bool = False) -> Any:
 
 
 def _part(schema: dict[str, Any], struct: type, *, is_sent: bool) -> Any:
-    """Return the schema of a struct with patterns for datetimes whose zone is optional: msgspec describes none.
+    """Return the schema of a struct, with patterns for datetimes whose zone is optional, which msgspec does not add.
 
     Datetimes in requests usually have no zone, so they are not `date-time`. Datetimes in answers have a zone.
     """

@@ -1,4 +1,7 @@
-"""Sentences for problems that the log names as code@path: from their rule, else from the meaning of their code."""
+"""Sentences for problems that the log stores as code@path:
+
+from the rule of a problem, or else from the meaning of its code.
+"""
 
 import msgspec
 

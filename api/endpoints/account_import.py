@@ -1,7 +1,7 @@
 """Validate, create and read account imports (v2).
 
-Refusals have this order: parse error, already imported or in progress, supplier not ongoing, then all problems,
-including an unknown supplier.
+An account with several reasons for a refusal gets the first of these: parse error, already imported or in progress,
+supplier not ongoing, then all problems, including an unknown supplier.
 """
 
 import asyncio
@@ -73,7 +73,10 @@ class AccountImport(Endpoint):
         prefers=True,
     )
     async def create_account(self, request: Request, call: Call) -> Response:
-        """Import an account. 201 once it is durably stored; creation follows."""
+        """Import an account.
+
+        The answer is 201 once the account is durably stored; a worker creates the account later.
+        """
         staging = await self._accepted(call, Occasion.CREATE, partial(_staging_of, call.body, call.run))
         await retry_on_switchover(self._services.runs.names.refuse_new, staging.supplier, call.run)
         has_body = prefers_representation(request)
@@ -93,7 +96,7 @@ class AccountImport(Endpoint):
         prefers=True,
     )
     async def validate_account(self, request: Request, call: Call) -> Response:
-        """Validate an account: every problem at once, no side effects."""
+        """Validate an account: return every problem, without side effects."""
         suggests = SUGGEST.read(request) == "1"
         try:
             warnings = await self._accepted(call, Occasion.VALIDATE, warnings_of)
@@ -135,7 +138,7 @@ class AccountImport(Endpoint):
         )
 
     async def _staged(self, request: Request, call: Call, staging: "_Staging", *, has_body: bool) -> bytes:
-        """Append to a new stream, or decide on the state of an existing one. Return the answer's body."""
+        """Append to a new stream, or decide on the state of an existing stream. Return the answer's body."""
 
         def body(status: ImportState, outcome: Outcome) -> bytes:
             return _answer(request, status, outcome, staging.warnings) if has_body else _NOTHING
@@ -171,12 +174,11 @@ class AccountImport(Endpoint):
         return body(existing.status if existing is not None else "PENDING", "unchanged")
 
     async def _accepted(self, call: Call, occasion: Occasion, convert: Callable[[SubmissionCheck], T]) -> T:
-        """Check a body, and return the result of `convert` for an accepted account. Raises NotValid, Refused.
+        """Check a body, and return the result of `convert` for an accepted account.
 
-        The body of an account that is to be created is dropped: `convert` returns all that is needed of it.
-
-        If the directory does not have the supplier yet, it is refreshed, and then the body is checked again: keeping
-        the first result during the wait would take memory.
+        Raises NotValid, Refused. The body of an account that is to be created is dropped, since `convert` returns all
+        values that are needed later. If the directory does not have the supplier yet, the directory is refreshed, and
+        the body is checked again: keeping the first result during the refresh would take memory.
         """
         result = await run_steps(call.body, self._check(call, occasion, convert))
         if result is None:
@@ -194,8 +196,8 @@ class AccountImport(Endpoint):
     ) -> Steps["T | _Refusal | None"]:
         """Check a body in steps, and return a refusal, or the result of `convert` for an accepted account.
 
-        Return None if the directory must be refreshed first, to find the supplier. A supplier that does not exist and
-        one that the key may not access get the same answer.
+        Return None if the directory must be refreshed first, to find the supplier. The answer is the same for a
+        supplier that does not exist and for a supplier that the key may not access.
         """
         submission = yield from sent_submission_in_steps(call.body, with_digest=occasion is Occasion.CREATE)
         account, supplier = submission.account, None
@@ -246,7 +248,7 @@ class AccountImport(Endpoint):
 
 
 class _Refusal(msgspec.Struct, frozen=True):
-    """Refused account: its supplier and number if they are known, and its problems."""
+    """Refused account: its supplier and number if the body has them, and its problems."""
 
     supplier: KnownSupplier | None
     external: str | None

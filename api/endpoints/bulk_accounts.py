@@ -1,8 +1,9 @@
-"""Accounts in bulk: checked like single ones, staged in one transaction per batch.
+"""Accounts in bulk:
 
-An account that was accepted before with the same bytes is recognised by its digest and not checked again, so sending a
-whole file again is cheap. Batches are prepared concurrently and settled in order: of two lines for one account the
-later one wins, as in two requests.
+checked like single accounts, staged in one transaction per batch. An account that was accepted before with the same
+bytes is recognised by its digest and not checked again, so sending a whole file again takes little time. Batches are
+prepared concurrently and settled in order: of two lines for the same account, the later line replaces the earlier line,
+as in two requests.
 """
 
 import hashlib
@@ -31,7 +32,7 @@ from schemas.base import Problem
 from telemetry.measures import measures
 
 _COMPARED_BATCHES = 8
-"""Settled batches whose changes are compared with the state that a prepared batch has read."""
+"""Number of settled batches whose changes are compared with the state that a prepared batch has read."""
 
 
 class _Names(msgspec.Struct, gc=False):
@@ -71,9 +72,9 @@ class AccountWork(BatchWork):
         self._suggests = suggests
         self._changed: deque[set[str]] = deque(maxlen=_COMPARED_BATCHES)
         self._existing: dict[str, list[str]] = {}
-        """Accounts that were accepted before this request, by supplier. They may not belong to the run yet."""
+        """Accounts that were accepted before this request, by supplier. Such accounts may not belong to the run yet."""
         self._without_new_runs: set[str] = set()
-        """Suppliers that already have as many new runs today as are allowed: their lines are refused."""
+        """Suppliers that have reached their limit of new runs today. Their lines are refused."""
 
     async def prepare(self, lines: Sequence[Line]) -> Batch:
         """Read the suppliers and states of the lines' accounts, and check the lines that were not accepted before."""
@@ -141,7 +142,7 @@ class AccountWork(BatchWork):
             return {}
         try:
             return await self._executor.in_thread(self._stage, items)
-        except AccountErased:  # one of them has just been erased: each is staged by itself
+        except AccountErased:  # a person was erased meanwhile: stage each account separately
             outcomes: dict[str, Decision] = {}
             for item in items:
                 try:
@@ -199,7 +200,7 @@ class AccountWork(BatchWork):
     ) -> Receipt:
         """Return the receipt of a line that was not staged: a replay or a refusal.
 
-        As for single accounts, the account's state is checked before the supplier's status and the line's own errors.
+        As for single accounts, the account's state is checked before the supplier's status and the errors of the line.
         """
         state = item.before.state if isinstance(item.before, Loaded) and item.stream else None
         if state is not None and self._mode != "validate":
@@ -251,7 +252,10 @@ class AccountWork(BatchWork):
 
 
 def _item(line: Line) -> AccountItem:
-    """Return the line with the account that a quick read finds. The full check corrects it if necessary."""
+    """Return the line with the account number that a quick read finds.
+
+    The full check corrects this number if necessary.
+    """
     if line.body is None:
         return AccountItem(line)
     try:
@@ -264,7 +268,7 @@ def _item(line: Line) -> AccountItem:
 
 
 def _is_accepted(state: ImportProcess, *, payload_sha256: str, is_dry_run: bool) -> bool:
-    """Return True if the newest submission of the account has these bytes, and is waiting, in progress or processed."""
+    """Return True if the newest submission of the account has these bytes, and waits, is in progress or processed."""
     staged = state.staged
     if staged is None or staged.payload_sha256 != payload_sha256:
         return False

@@ -28,7 +28,7 @@ class Item(msgspec.Struct):
 
     @property
     def stream(self) -> str:
-        """Stream that the line appends to, "" for none."""
+        """Stream to which the line appends, or ""."""
         return ""
 
 
@@ -36,7 +36,7 @@ AnyItem = TypeVar("AnyItem", bound=Item)
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """Prepared lines, and those of their suppliers that the caller may access, by code."""
+    """Prepared lines, and their suppliers that the caller may access, by code."""
 
     items: list[Any]
     suppliers: Mapping[str, KnownSupplier]
@@ -65,11 +65,17 @@ class BatchWork:
         return {code: entry for code, entry in known.items() if entry is not None}
 
     def _supplier_of(self, item: Item, batch: Batch) -> str:
-        """Return the supplier for which a line is counted: its own, or the only one of the caller's key, or ""."""
+        """Return the supplier for which a line is counted:
+
+        the line's supplier, or the only supplier of the caller's key, or "".
+        """
         return item.supplier if item.supplier in batch.suppliers else self._call.key.only_supplier
 
     async def _count_refusals(self, batch: Batch, receipts: Sequence[Receipt]) -> bool:
-        """Count refused lines by supplier and run, and record refused attempts. Return True if there are any."""
+        """Count refused lines by supplier and run, and record refused attempts.
+
+        Return True if there are refused lines.
+        """
         refusals = await self._executor.in_thread(refusals_of, receipts)
         for item, receipt in zip(batch.items, receipts, strict=True):
             if receipt.status == "REFUSED" and (supplier := self._supplier_of(item, batch)):

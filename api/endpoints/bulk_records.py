@@ -32,7 +32,7 @@ from schemas.reading.work import TooMuchWork
 
 INVALID = "validation_error"
 PORTION = 20
-"""Lines that are read and checked at a time. Their shape errors stay in memory between the two steps."""
+"""Lines that are read and checked together. Shape errors of these lines stay in memory between reading and checking."""
 
 logger = structlog.get_logger()
 
@@ -123,7 +123,7 @@ class RecordWork(BatchWork):
                 listed += len(item.problems)
             except TooMuchWork as error:
                 item.problems, item.code = whole(TOO_LONG, error.detail), TOO_LONG
-            item.shape_errors = ()  # frees memory while the batch waits
+            item.shape_errors = ()  # free memory while the batch waits
         return listed
 
     def _settled(self, prepared: Batch) -> list[Receipt]:
@@ -146,7 +146,7 @@ class RecordWork(BatchWork):
         return [_receipt(item, outcomes.get(item.line.number), self._kind) for item in prepared.items]
 
     def _appended(self, items: Sequence[RecordItem]) -> dict[int, Decision]:
-        """Attach the items, which are different records. Return the outcomes by line number."""
+        """Attach the records of the items, which must all differ. Return the outcomes by line number."""
         if not items:
             return {}
         of_stream = {item.attached.stream: item for item in items if item.attached}
@@ -173,7 +173,10 @@ class RecordWork(BatchWork):
         return by_line
 
     def _as_stored(self, item: RecordItem) -> Decision:
-        """Attach the record in its stored spelling if it means the same. Return the refusal otherwise."""
+        """Attach the record in its stored spelling if the stored record means the same.
+
+        Otherwise return the refusal.
+        """
         attached = item.attached
         assert attached is not None
         try:

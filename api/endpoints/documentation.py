@@ -1,8 +1,8 @@
 """The service's description of itself: openapi.json, error codes, the reference page, the guide.
 
 Pages and their assets come with the package; `make docs` builds the guide from README.md and docs/ into `api/guide/`.
-A page may load nothing from elsewhere, and run only its own scripts: inline scripts are allowed by their hashes.
-No token is needed.
+Pages load no content from other servers, and run only their own scripts: inline scripts are allowed by their hashes.
+Pages need no token.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""GraphQL, for the one mutation that the contract has: obtainToken. Always answers 200; errors carry errorCode."""
+"""GraphQL for the mutation obtainToken of the contract. The answer is always 200; errors have an errorCode."""
 
 from typing import Any
 
@@ -56,7 +56,10 @@ class GraphQL(Endpoint):
         },
     )
     async def obtain_token(self, request: Request) -> Response:
-        """Obtain a token for a key or a refresh token, by GraphQL. Always 200; errors carry errorCode."""
+        """Obtain a token for a key or a refresh token, by GraphQL.
+
+        The answer is always 200; errors have an errorCode.
+        """
         try:
             sent = _decoder.decode(await read_body(request, ANONYMOUS, address=self._services.address_of(request)))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

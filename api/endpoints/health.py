@@ -29,7 +29,10 @@ from schemas.base import Wire
 from schemas.sentence import Sentence
 
 MIN_FREE_BYTES = 16 * 2**20
-"""Least free bytes of a disk: one segment of Postgres' write-ahead log. With less, a create may fail at any time."""
+"""Least free bytes of a disk:
+
+one segment of Postgres' write-ahead log. With less free space, an append may fail at any time.
+"""
 
 _NO_SCHEMA = Sentence(
     "The schema is missing: `importledger migrate` creates it.", "Das Schema fehlt: `importledger migrate` legt es an."
@@ -56,7 +59,7 @@ class Health(Wire, frozen=True, kw_only=True, forbid_unknown_fields=False):
     pid: int
     """Process that answers (Prozessnummer)."""
     troubles: list[str] | UnsetType = UNSET
-    """Work that fails while creates succeed, such as that of a relay whose Redis does not answer (Störungen)."""
+    """Work that fails while accounts are accepted, such as a relay whose Redis does not answer (Störungen)."""
 
 
 class HealthChecks(Endpoint):

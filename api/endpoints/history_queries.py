@@ -57,7 +57,7 @@ def _version(name: str) -> Parameter:
 
 
 async def as_of(pool: AsyncConnectionPool, request: Request) -> int | None:
-    """Return the position of the moment in `?as_of=`, None without one. Raises NotValid."""
+    """Return the position of the moment in `?as_of=`; None without this parameter. Raises NotValid."""
     text = request.query_params.get("as_of")
     if text is None:
         return None

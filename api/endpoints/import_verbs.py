@@ -90,9 +90,9 @@ class ImportVerbs(Endpoint):
         example={},
     )
     async def heal_import(self, request: Request, call: Call) -> Response:
-        """Request that the rows of an account are made again from the log. The relay does it with the owner's rights.
+        """Request that the rows of an account are made again from the log.
 
-        The key of the caller is checked again before.
+        The relay makes the rows again, with the owner's rights, after it has checked the caller's key again.
         """
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
         await run_on_body(call.body, _reason, call.body)

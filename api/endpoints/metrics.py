@@ -1,7 +1,7 @@
-"""`/metrics` on the public port, if it has no port of its own. The page needs an operator's key for all suppliers.
+"""`/metrics` on the public port, unless a separate port is set.
 
-The numbers name suppliers, which other organisations may not see. Requests from this machine need a key as well, since
-a proxy on it forwards the requests of all clients.
+The page needs an operator's key for all suppliers, since metrics name suppliers, which other organisations may not see.
+Requests from this machine need a key, too, since a proxy on this machine forwards the requests of all clients.
 """
 
 from starlette.concurrency import run_in_threadpool

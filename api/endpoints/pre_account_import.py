@@ -2,7 +2,7 @@
 
 Each record belongs to the organisation that sends it. Other organisations cannot read or change it, and may use the
 same codes and document numbers. Records of the service's operator are shared: all organisations may refer to them. An
-organisation that sends the same record is answered with the shared one, unless it has sent its own before.
+organisation that sends a shared record gets the shared record as the answer, unless it has sent its own record before.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ class PreAccountImport(Endpoint):
         example=example_of("market_participant"),
     )
     async def import_market_participant(self, request: Request, call: Call) -> Response:
-        """Import a market participant. 201 the first time, 200 and the stored record afterwards."""
+        """Import a market participant. The answer is 201 for a new participant, else 200 and the stored record."""
         record = await run_on_body(call.body, _decode, _PARTICIPANT, PARTICIPANT_BOOK, call.body)
         refuse_large_answer(call.body)
         payload = await run_on_body(call.body, partial(Payload.of, has_person=bool(record.contact_details)), call.body)
@@ -122,7 +122,7 @@ class PreAccountImport(Endpoint):
         return self._streams_of(owner, participant.stream_of, [(code,)])[code,]
 
     def _streams_of(self, owner: str, stream_of: Callable[..., str], names: Collection[Name]) -> dict[Name, str]:
-        """Return the streams of these names: shared ones if only those exist, else the owner's own."""
+        """Return the streams of the names: the shared stream if only this exists, else the owner's stream."""
         own = {name: stream_of(owner, *name) for name in names}
         shared = {name: stream_of(OPERATOR, *name) for name in names}
         present = self._present({*own.values(), *shared.values()})

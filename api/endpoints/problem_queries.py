@@ -55,7 +55,10 @@ class ProblemQueries(Endpoint):
 
     @operation("GET", f"{ACCOUNT_PATH}attempts/", ACCOUNTS, roles=READERS, answers={200: list[RefusedAttempt]})
     async def read_refused_attempts(self, request: Request, call: Call) -> Response:
-        """List refused requests about an account of the last 90 days: time, codes and paths; a second late."""
+        """List refused requests about an account in the last 90 days:
+
+        time, codes and paths. A refused request is listed after a second.
+        """
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
         if await self._directory.supplier(supplier) is None:
             raise not_found()
@@ -67,7 +70,7 @@ class ProblemQueries(Endpoint):
 def import_problems(events: list[Recorded]) -> ImportProblems:
     """Return the errors and warnings of one import since it was staged last, from its events. Pure.
 
-    The log keeps codes and paths; sentences come from the rules and the catalogue.
+    The log stores codes and paths; the sentences are from the rules and the catalogue.
     """
     errors: tuple[Problem, ...] = ()
     warnings: dict[Problem, None] = {}
@@ -101,7 +104,10 @@ def missing_paths(found: ImportProblems) -> set[str]:
 
 
 def naming_paths(found: ImportProblems, paths: tuple[str, ...]) -> ImportProblems:
-    """Return the problems with the paths of missing documents in their sentences. `paths` has one per statement."""
+    """Return the problems with the paths of missing documents in their sentences.
+
+    `paths` has a path for each statement.
+    """
 
     def named(problem: Problem) -> Problem:
         step = problem.attr.split(".")[1:2]

@@ -28,7 +28,7 @@ _AFTER = Parameter(
     default=0,
 )
 _REASON = "pull"
-"""Reason in the events: the whole book was read, not a single account."""
+"""Reason in the events of disclosures: the whole book was read."""
 
 
 class Pulling(Endpoint):
@@ -58,7 +58,7 @@ class Pulling(Endpoint):
     async def _page(
         self, connection: AsyncConnection[Any], after: ContentKey, *, supplier: str, by: str
     ) -> tuple[Sequence[PulledLine], ContentKey | None]:
-        """Read a page, and append the disclosures of its accounts before any of it is sent."""
+        """Read a page, and append the disclosures of its accounts before the page is sent."""
         lines, key = await pulled_content(connection, after, supplier=supplier)
         externals = dict.fromkeys(line.external for line in lines if line.has_content)
         if externals:

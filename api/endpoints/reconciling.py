@@ -1,6 +1,7 @@
 """Totals of a run on the platform, and the signed certificate that an importer's manifest matches them.
 
-A worker computes totals in a background job. A request waits for some seconds, then answers the job's progress.
+A worker computes totals in a background job. If the job takes more than some seconds, a request is answered with the
+job's progress.
 """
 
 import asyncio
@@ -158,7 +159,7 @@ class Reconciling(Endpoint):
         refusals=(409,),
     )
     async def certify_run(self, request: Request, call: Call) -> Response:
-        """Compare a source's manifest with the platform, and sign that they balance."""
+        """Compare a source's manifest with the platform, and sign a certificate if they balance."""
         state = await known_run(self._pool, request)
         manifest = await run_on_body(call.body, source_manifest, call.body)
         added = await self._added(state, call)
@@ -184,7 +185,7 @@ class Reconciling(Endpoint):
         query=(_SHOW,),
     )
     async def compare_accounts(self, request: Request, call: Call) -> Response:
-        """Compare accounts of a source with those of a run, by their digests."""
+        """Compare accounts of a source with the accounts of a run, by digests."""
         state, is_shown = await known_run(self._pool, request), _SHOW.read(request) == "true"
         if is_shown and call.key.role not in AUDITORS:
             raise ApiError(403, _NOT_SHOWN)
@@ -256,7 +257,7 @@ class Reconciling(Endpoint):
             await asyncio.sleep(CHECK_EVERY_S)
 
     async def job(self, state: RunState) -> Reconciliation:
-        """Return the job that computes the totals of a run; it is started if there is none. Raises ApiError."""
+        """Return the job that computes the totals of a run, and start it if necessary. Raises ApiError."""
         try:
             return await read(self._pool, self._requested, state)
         except TooManyReconciliations:

@@ -37,7 +37,7 @@ from schemas.sentence import Sentence
 EVERY_S = 1.0
 """Shortest time between two events of a stream [seconds]."""
 QUIET = timedelta(seconds=2)
-"""A run is finished when nothing is pending and nothing has arrived for this time."""
+"""A run is finished when no import waits and no account has arrived for this time."""
 _FULL = Sentence("Too many follow runs at the moment.", "Im Augenblick verfolgen zu viele einen Lauf.")
 LATE_S = 3.0
 """Longest wait for the projection, if it may not have the run yet [seconds]."""
@@ -108,7 +108,7 @@ class Runs(Endpoint):
 
     @operation("GET", RUN_PATH, STATUS, roles=READERS, answers={200: RunRecord})
     async def read_run(self, request: Request, call: Call) -> Response:
-        """Read the progress of a run; up to a second late, refusals up to a minute."""
+        """Read the progress of a run. Imports are counted after up to a second, refusals after up to a minute."""
         return json_response((await known_run(self._pool, request)).record)
 
     @operation("GET", f"{RUN_PATH}events/", STATUS, roles=READERS, answers={200: RunRecord}, media=EVENTS)
@@ -144,7 +144,7 @@ class Runs(Endpoint):
     async def _events(
         self, state: RunState, last_event_id: str, call: Call, language: Language
     ) -> AsyncGenerator[ServerEvent | None]:
-        """Yield the events of a run; None when the connection must be kept alive.
+        """Yield the events of a run; None to keep the connection alive.
 
         `last_event_id` is the id of the last event that the client has received, "" for none.
         """

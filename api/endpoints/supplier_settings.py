@@ -14,14 +14,17 @@ URLS = "s3://BUCKET/…, gs://BUCKET/…, az://CONTAINER/… or file:///…"
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """Setting: its field in the log, its default, and the meaning of each allowed word; no words for a URL."""
+    """A supplier's setting:
+
+    its field in the log, its default, and the value of each allowed word. A URL has no words.
+    """
 
     field: str
     default: Any
     words: Mapping[str, Any]
 
     def shown(self, value: Any) -> Any:
-        """Return the word for a value, or the value itself if there is no word."""
+        """Return the word for a value; the value itself if it has no word."""
         return next((word for word, meant in self.words.items() if meant == value), value)
 
 

@@ -154,7 +154,7 @@ class SupportQueries(Endpoint):
         answers={200: SupplierProgress},
     )
     async def read_supplier_progress(self, request: Request, call: Call) -> Response:
-        """Count a supplier's imports by status; up to a second late."""
+        """Count a supplier's imports by status. Changes are counted after up to a second."""
         supplier = await self._supplier(request)
         return json_response(await read(self._pool, supplier_progress, supplier))
 
@@ -237,9 +237,9 @@ class SupportQueries(Endpoint):
 
 
 def next_page(request: Request, after: str | int | None) -> dict[str, str]:
-    """Return the header that links to the next page: the same query with `after`, {} on the last page.
+    """Return the header that links to the next page:
 
-    A POST is sent there with the same body.
+    the same query with `after`. {} on the last page. A client sends the body of a POST again to this link.
     """
     if after in (None, ""):
         return {}

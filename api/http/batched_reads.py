@@ -1,7 +1,7 @@
 """Batch reads of one kind into one query, since many callers ask for a status at the same time.
 
-While the database or the event loop is busy, requests pile up. Single queries would each wait for a connection, an
-iteration of the loop and a database process; one query for a hundred keys costs little more than for one.
+While the database or the event loop is busy, many requests wait. Each single query would wait for a connection, an
+iteration of the loop and a database process, but a query for a hundred keys costs little more than a query for one key.
 """
 
 import asyncio
@@ -20,15 +20,18 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 MAX_QUERIES = 2
-"""Queries at a time. If one takes long, the next is sent meanwhile. Other keys wait, and share a query."""
+"""Queries at the same time.
+
+If a query takes long, the next query is sent meanwhile. Further keys wait, and share a query.
+"""
 MAX_KEYS = 500
-"""Keys per query. More wait for the next query."""
+"""Keys per query. Further keys wait for the next query."""
 
 
 class BatchedReads(Generic[K, V]):
     """Reads values by key with `query(connection, keys)`, which returns the values that exist.
 
-    A query is sent after all its keys were requested, so each answer is as fresh as that of a query of its own.
+    A query is sent after all its keys were requested, so each answer is as fresh as the answer of a separate query.
     """
 
     def __init__(
@@ -42,7 +45,7 @@ class BatchedReads(Generic[K, V]):
         self._running: set[asyncio.Task[None]] = set()
 
     async def read(self, key: K) -> V | None:
-        """Return the value of the key; None if there is none. Raises StoreUnavailable."""
+        """Return the value of the key, or None. Raises StoreUnavailable."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[V | None] = loop.create_future()
         self._requested.append((key, answer))
@@ -55,10 +58,10 @@ class BatchedReads(Generic[K, V]):
             raise StoreUnavailable("the database does not answer in time") from error
 
     def _send(self) -> None:
-        """Send the next queries, up to the limit."""
+        """Send queries for the waiting keys, up to MAX_QUERIES at the same time."""
         while self._requested and len(self._running) < MAX_QUERIES:
             batch, self._requested = self._requested[:MAX_KEYS], self._requested[MAX_KEYS:]
-            waiting = [(key, answer) for key, answer in batch if not answer.done()]  # skip callers that gave up
+            waiting = [(key, answer) for key, answer in batch if not answer.done()]  # skip callers that were cancelled
             if waiting:
                 task = asyncio.ensure_future(self._answer(waiting))
                 self._running.add(task)
@@ -75,7 +78,7 @@ class BatchedReads(Generic[K, V]):
             if len(waiting) == 1:
                 _fail(waiting, error)
                 return
-            for caller in waiting:  # a key that the database cannot take fails alone
+            for caller in waiting:  # a key that the database refuses fails alone
                 await self._answer([caller])
         except Exception as error:  # any error is raised to all callers
             _fail(waiting, error)

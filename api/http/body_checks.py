@@ -1,15 +1,15 @@
-"""Decode and check bodies of requests: small ones in batches on the event loop, large ones in a thread.
+"""Decode and check bodies of requests:
 
-Small bodies that arrive in the same iteration of the event loop form a batch, which runs one step at a time: each step
-runs for all of them before the next step, so that its code stays in the CPU's caches. A batch never waits for a body
-that has not arrived.
+small bodies in batches on the event loop, large bodies in a thread. Small bodies that arrive in the same iteration of
+the event loop form a batch. Each step of the check runs for all bodies of the batch before the next step, so that the
+code of the step stays in the CPU's caches. A batch never waits for a body that has not arrived.
 
 A large body is checked in a thread, so that other requests are answered meanwhile. One thread checks medium bodies,
 another very large ones. More threads would gain nothing, since only one at a time has the interpreter lock, and would
 need more memory.
 
-All steps of a body run before another body begins, apart from those of its batch: the objects made of an account take
-several times its size, and are freed with it.
+A thread runs all steps of a large body before it begins another body: the objects made of an account take several times
+its size, and are freed with the body.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class _StepQueue:
 
 
 def _run_step(future: "asyncio.Future[T]", steps: Steps[T]) -> bool:
-    """Run the next step, unless its caller has gone. Return False after the last step."""
+    """Run the next step, unless its caller was cancelled. Return False after the last step."""
     try:
         if not future.done():
             next(steps)
@@ -73,7 +73,8 @@ def _run_step(future: "asyncio.Future[T]", steps: Steps[T]) -> bool:
         future.cancel()  # the work did not finish
         raise
     finally:
-        del future, steps  # the error refers to this frame: without this they would keep each other alive
+        # the error refers to this frame: without this line, error and frame would keep each other alive
+        del future, steps
     return False
 
 
@@ -81,9 +82,10 @@ _queues: WeakKeyDictionary[asyncio.AbstractEventLoop, _StepQueue] = WeakKeyDicti
 
 
 async def run_steps(body: bytes, steps: Steps[T]) -> T:
-    """Run the steps of the work on this body, and return its result. Raises its error.
+    """Run the steps of the work on a body, and return its result.
 
-    The steps run in a thread if the body is large. They must not depend on the caller's context variables.
+    Raises its error. The steps run in a thread if the body is large, and must not depend on the caller's context
+    variables.
     """
     loop = asyncio.get_running_loop()
     if len(body) > MAX_AT_ONCE_BYTES:
@@ -95,7 +97,7 @@ async def run_steps(body: bytes, steps: Steps[T]) -> T:
 
 
 async def run_on_body(body: bytes, work: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
-    """Run work of a single step on this body as `run_steps` does, and return its result. Raises its error."""
+    """Run work of a single step on a body like `run_steps`, and return its result. Raises its error."""
     return await run_steps(body, _single_step(work, *arguments, **keywords))
 
 

@@ -1,4 +1,4 @@
-"""Limits of concurrent long requests: one for the process, and a lower one for each organisation."""
+"""Limits of concurrent long requests: a limit for the process, and a lower limit for each organisation."""
 
 import contextlib
 from collections import Counter
@@ -18,12 +18,12 @@ class Requester(Protocol):
     async def confirm(self) -> None:
         """Raise ApiError if the caller or user has lost the rights with which the request was admitted.
 
-        Long requests call it before each piece that they write or send.
+        Long requests must call `confirm` before each piece that they write or send.
         """
 
 
 class ConcurrencyLimit:
-    """Counts the concurrent requests of each organisation: at most `per_organisation`, and `total` of all together."""
+    """Counts the concurrent requests: at most `per_organisation` of each organisation, and at most `total` in all."""
 
     def __init__(self, total: int, per_organisation: int, full: Sentence, *, retry_after_s: int = 1) -> None:
         self._total = total
@@ -33,7 +33,7 @@ class ConcurrencyLimit:
         self._running: Counter[str] = Counter()
 
     def refuse_full(self, organisation: str) -> None:
-        """Raise ApiError 503 if the limit of all requests, or of this organisation's, is reached."""
+        """Raise ApiError 503 if the limit of all requests, or of the organisation's requests, is reached."""
         if self._running.total() >= self._total or self._running[organisation] >= self._per_organisation:
             raise ApiError(503, self._full, headers={"Retry-After": str(self._retry_after_s)})
 
@@ -46,4 +46,4 @@ class ConcurrencyLimit:
             yield
         finally:
             self._running[organisation] -= 1
-            self._running += Counter()  # removes organisations without requests
+            self._running += Counter()  # remove organisations without requests

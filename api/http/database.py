@@ -63,7 +63,8 @@ _SELECT_NO_SCHEMA = "SELECT WHERE to_regclass('public.schema_migrations') IS NUL
 async def with_timeout(work: Awaitable[T], *, within_s: float = ANSWER_TIMEOUT_S) -> T:
     """Return the result of the work. Raises StoreUnavailable after `within_s` seconds, as when the database hangs.
 
-    The work is then cancelled, and this returns before it has ended: the driver may need long to cancel a query.
+    After the time-out, the work is cancelled, but this function returns at once, since the driver may need long to
+    cancel a query.
     """
     task = asyncio.ensure_future(work)
     done, _ = await asyncio.wait({task}, timeout=within_s)
@@ -76,7 +77,7 @@ async def with_timeout(work: Awaitable[T], *, within_s: float = ANSWER_TIMEOUT_S
 
 
 RETRY_S = 0.1
-"""Pause between two tries, in seconds."""
+"""Pause between two tries during a switchover [seconds]."""
 
 
 async def retry_on_switchover(work: Callable[..., Awaitable[T]], *arguments: Any, **keywords: Any) -> T:
@@ -102,7 +103,10 @@ async def in_thread(work: Callable[..., T], *arguments: Any, **keywords: Any) ->
 
 
 async def in_slot(slot: AbstractContextManager[None], work: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
-    """Like `in_thread`, in a slot of a limit that is held until the thread has ended, also when nobody waits for it."""
+    """Run a blocking call like `in_thread`, in a slot of a limit.
+
+    The slot is held until the thread has ended, also if the caller is cancelled.
+    """
 
     async def in_whole() -> T:
         with slot:
@@ -122,8 +126,8 @@ async def read(
 ) -> T:
     """Return the result of `query(connection, *arguments)`. Raises StoreUnavailable.
 
-    No other function of the api takes a connection from a pool, so none is held while a client is waited for. If an
-    unchecked connection turns out to be lost, the query is repeated on a checked one.
+    No other function of the api takes a connection from a pool, so no connection is held while a client sends or reads
+    slowly. If an unchecked connection is lost, the query is repeated on a checked connection.
     """
 
     async def work() -> T:
@@ -149,7 +153,7 @@ async def read(
 
 
 class _ReadingConnection(AsyncConnection[Any]):
-    """A connection that remembers when it last answered."""
+    """A connection that records the time of its last answer."""
 
     answered_at = 0.0
 

@@ -50,9 +50,9 @@ RETRY_STOPPED = {"Retry-After": "30"}
 
 
 class NotValid(Exception):
-    """Refusal of a request's content, with as many of its problems as an answer can list.
+    """Refusal of a request's content, with as many problems as an answer can list.
 
-    `supplier` is "" while it is not known. `with_tree` adds the nested tree of fields to the answer.
+    `supplier` is "" if it is not known. `with_tree` adds the nested tree of fields to the answer.
     """
 
     def __init__(

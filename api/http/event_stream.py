@@ -26,7 +26,7 @@ class ServerEvent(msgspec.Struct, frozen=True):
 
 
 class EventStream(PrivateResponse):
-    """Sends the events until there are no more, the client has gone, or the server stops.
+    """Sends the events until they end, the client disconnects, or the server stops.
 
     An event that is None sends a comment, which keeps the connection alive.
     """

@@ -1,18 +1,18 @@
-"""Header fields of a request by name. Starlette's mapping compares all fields at each access, which is slower."""
+"""Header fields of a request by name. Starlette's mapping is slower, because it compares all fields at each access."""
 
 import re
 
 from starlette.requests import Request
 
 FIELDS = "importledger.fields"
-"""Key in the ASGI scope of the fields by name. It is set by the first call of `field`."""
+"""Key in the ASGI scope of the header fields by name. The first call of `field` sets the value."""
 APPLIED = {"Preference-Applied": "return=representation"}
 """Header of an answer for which a preference was obeyed."""
 _PREFERENCE = re.compile(r'\s*return\s*=\s*"?representation"?\s*(?:;.*)?\Z', re.IGNORECASE)
 
 
 def field(request: Request, name: bytes) -> str | None:
-    """Return the first field of this name, which must be in lower case; None if there is none."""
+    """Return the first header field with a name, which must be in lower case; None without such a field."""
     fields = request.scope.get(FIELDS)
     if fields is None:
         fields = request.scope[FIELDS] = dict(reversed(request.scope["headers"]))

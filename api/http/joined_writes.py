@@ -8,7 +8,10 @@ import asyncio
 from typing import Any
 
 MAX_HELD_BYTES = 64 * 1024
-"""Bytes that are held back. More are sent at once, so that the transport notices a client that does not read."""
+"""Bytes of writes that are held.
+
+More bytes are sent at once, so that the transport detects a client that does not read.
+"""
 
 
 class JoinedWrites:
@@ -32,7 +35,7 @@ class JoinedWrites:
             self.send()
 
     def send(self) -> None:
-        """Send the bytes that are held, unless the connection is closing."""
+        """Send the held bytes, unless the connection is closing."""
         held, self._held = self._held, b""
         if held and not self._transport.is_closing():
             self._transport.write(held)

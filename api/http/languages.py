@@ -38,7 +38,10 @@ def language_headers(language: Language) -> dict[str, str]:
 
 
 def _weight(header: str, language: Language) -> tuple[float, int]:
-    """Return the header's preference for a language as (quality, order). A language that only `*` covers comes last."""
+    """Return the header's preference for a language as (quality, order).
+
+    A language that only `*` covers has the last order.
+    """
     named: list[tuple[float, int]] = []
     by_star: list[tuple[float, int]] = []
     for position, part in enumerate(header.split(",")):

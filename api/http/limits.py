@@ -1,6 +1,6 @@
 """Table of all limits that protect callers from each other; docs/reference/limits.md shows it.
 
-Limits of decoding and checking are defined in `schemas/`, which does not depend on HTTP. The table lists those too.
+The table also lists limits of decoding and checking, which are defined in `schemas/`, since they do not depend on HTTP.
 """
 
 import msgspec
@@ -26,14 +26,14 @@ MAX_REQUEST_LINE_BYTES = 8 * KIB
 MAX_HEADER_BYTES = 32 * KIB
 MAX_HEADER_FIELDS = 100
 MAX_BUFFERED_BYTES = 40 * KIB
-"""Bytes without any callback of the parser, as in an unfinished line of a header or a trailer. More are refused."""
+"""Bytes without a callback of the parser, for example of an unfinished line of a header. Longer fields are refused."""
 MAX_PIPELINED = 32
-"""Requests sent ahead of their answers. More close the connection."""
+"""Requests that a client sends before the answers to earlier requests. A further request closes the connection."""
 MAX_PIECES, MIN_PIECE_BYTES = 4_096, 64
 """Pieces of a body. After these, pieces must have MIN_PIECE_BYTES on average, or come no faster than PIECES_PER_S."""
 PIECES_PER_S = 2_000
 MAX_CONNECTIONS = 4_000
-"""Connections of a process. More are answered with 503."""
+"""Connections of a process. Further connections are answered with 503."""
 BACKLOG = 2_048
 """Connections that the system queues until the server accepts them."""
 HEADER_TIMEOUT_S = 15.0
@@ -49,33 +49,42 @@ LINGER_S = 5.0
 
 MAX_BODY_BYTES = 10 * MIB
 MAX_HELD_BYTES = 128 * MIB
-"""Bytes of bodies that one process holds. Beyond that it answers 503."""
+"""Bytes of bodies that a process holds in memory. Beyond this limit, the process answers 503."""
 MAX_DISCARDED_BYTES = 4 * MAX_BODY_BYTES
-"""Bytes of a refused body that are read and discarded. More abort the connection."""
+"""Bytes of a refused body that are read and discarded. After more bytes, the connection is aborted."""
 BODY_TIMEOUT_S = 30.0
 MAX_ANONYMOUS_BODY_BYTES = 32 * KIB
 """Bytes of a body without credentials, such as a request for a token."""
 MAX_ANONYMOUS_HELD_BYTES = 8 * MIB
 MAX_NETWORK_HELD_BYTES = 1 * MIB
-"""Bytes of such bodies of one network: a /24, or a /64 of IPv6."""
+"""Bytes of bodies without credentials from one network: a /24, or a /64 of IPv6."""
 ANONYMOUS_BODY_TIMEOUT_S = 10.0
 MAX_AT_ONCE_BYTES = 32 * KIB
-"""Larger bodies are checked in a thread, so that other requests are answered meanwhile."""
+"""Size up to which bodies are checked on the event loop.
+
+Larger bodies are checked in a thread, so that other requests are answered meanwhile.
+"""
 MAX_BATCH_BODIES = 32
 """Small accounts that an api process checks in one batch."""
 MAX_MEDIUM_BYTES = 256 * KIB
-"""Larger bodies share a second thread, so that medium ones do not wait for them."""
+"""Size of medium bodies. Larger bodies are checked in a second thread, so that medium bodies do not wait for them."""
 MAX_LINE_BYTES = 10 * MIB
 MAX_BULK_AT_ONCE, MAX_BULK_OF_ONE = 16, 8
-"""Bulk requests of a process, and of one organisation. Each holds a few batches."""
+"""Bulk requests of a process, and of one organisation. Each request keeps a few batches in memory."""
 MAX_FOLLOWING_AT_ONCE, MAX_FOLLOWING_OF_ONE = 200, 50
-"""Event streams of a process, and of one organisation. Each reads the database once a second."""
+"""Event streams of a process, and of one organisation. Each stream reads the database once a second."""
 MAX_LISTS_AT_ONCE, MAX_LISTS_OF_ONE = 200, 50
-"""Lists that a process sends at a time, and to one organisation. Each holds two pages."""
+"""Lists that a process sends at the same time, in all and to one organisation. Each list keeps two pages in memory."""
 MAX_COMPARING_AT_ONCE, MAX_COMPARING_OF_ONE = 2, 1
-"""Requests of a process, and of one organisation, that compare accounts with a run. Each holds a connection."""
+"""Requests of a process, and of one organisation, that compare accounts with a run.
+
+Each request uses a database connection.
+"""
 MAX_LIST_S = 3_600.0
-"""Longest time for sending one list [seconds]. It is then cut off, so that slow readers do not use up the limit."""
+"""Longest time for sending one list [seconds].
+
+After this time, the list is cut off, so that slow readers do not use up the limit of lists.
+"""
 MAX_MANIFEST_BYTES, MAX_MANIFEST_PLACES = 2 * 1000 * 1000, 20_000
 """Size of a manifest that is compared with a run, and number of its ledgers and undocumented fields."""
 MAX_BULK_AHEAD, MAX_BULK_AHEAD_BYTES = 4, 8 * MIB
@@ -88,14 +97,23 @@ BULK_SILENCE_S = 60.0
 MAX_INFLATED_RATIO, MAX_INFLATED_BYTES = 500, 16 * MIB
 """Largest size of a decompressed body: this multiple of the compressed size, plus this number of bytes."""
 ZSTD_WINDOW_BYTES = 8 * MIB
-"""Window that every decoder should support (RFC 8878). Larger ones would let the sender choose our memory."""
+"""Window that every decoder should support (RFC 8878).
+
+With larger windows, the sender could choose the memory that the decoder needs.
+"""
 MAX_CHECK_S = 60.0
-"""Longest time for a batch in a helper process. Beyond it the helper is ended, and the api checks the batch."""
+"""Longest time for a batch in a helper process.
+
+After this time, the helper is ended, and the api process checks the batch.
+"""
 MAX_ANSWER_BYTES = 2 * 1000 * 1000
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """Row of the table: the name of a limit, its value, the answer beyond it, and the resource that it protects."""
+    """Row of the table:
+
+    the name of a limit, its value, the answer to requests beyond the limit, and the resource that the limit protects.
+    """
 
     name: str
     value: str
@@ -169,5 +187,7 @@ LIMITS: tuple[Limit, ...] = tuple(Limit(*row.split(" | ")) for row in _ROWS.spli
 
 
 def problems_listed(so_far: int) -> int:
-    """Return how many problems a line may list, given the number that earlier lines of its batch list."""
+    """Return the number of problems that a line may list, after earlier lines of its batch have listed a number of
+    problems.
+    """
     return MAX_PROBLEMS if so_far < MAX_BATCH_PROBLEMS else FEW_PROBLEMS

@@ -1,7 +1,7 @@
 """Answers of any length: lists, histories and downloads, read in pages and sent at the client's pace.
 
-A database connection is held while a page is read, never while a client is waited for. One page is read ahead: a slow
-reader costs the memory of two pages, and a fast one does not wait for the database.
+A database connection is held only while a page is read, not while the client reads. One page is read ahead, so that a
+fast reader does not wait for the database, and a slow reader costs the memory of two pages.
 """
 
 import asyncio
@@ -31,13 +31,16 @@ from schemas.sentence import Sentence
 T = TypeVar("T")
 P = TypeVar("P")
 Page = tuple[Sequence[T], P | None]
-"""Items, and the key after which the next page begins; None at the end. A page may be empty before the end."""
+"""Items of a page, and the key after which the next page begins; None at the end.
+
+Also a page before the end may be empty.
+"""
 PageQuery = Callable[[AsyncConnection[Any], P], Awaitable[Page[T, P]]]
 
 LATER_PAGE_S = 15.0
-"""Longest wait for a page after the first [seconds]: the answer has begun, and can no longer be a 503."""
+"""Longest wait for a page after the first page [seconds]. The answer has begun, and can no longer be a 503."""
 TRIES = 4
-"""Attempts to read a later page. The answer is cut off after the last."""
+"""Attempts to read a later page. After the last attempt, the answer is cut off."""
 PAUSE_S = 1.0
 UNREAD = (StoreUnavailable, psycopg.OperationalError, PoolTimeout)
 """Errors of the database's connection, after which a page can be read again."""
@@ -71,7 +74,10 @@ ARRAY: ListFormat[Any] = ListFormat(
 
 
 class Lists:
-    """Reads and sends lists, with a separate database pool. Limits the lists at a time, in all and per organisation."""
+    """Reads and sends lists, with a separate database pool.
+
+    Limits the number of concurrent lists, in all and per organisation.
+    """
 
     def __init__(self, pool: AsyncConnectionPool) -> None:
         self.pool = pool
@@ -108,7 +114,7 @@ class Lists:
                 yield (b"" if before is text_format.between else text_format.head) + text_format.tail
 
     async def _pages(self, query: PageQuery[P, T], page: Page[T, P]) -> AsyncGenerator[Sequence[T]]:
-        """Yield the items of each page while the next one is being read."""
+        """Yield the items of each page while the next page is being read."""
         items, start = page
         while start is not None:
             next_page = asyncio.create_task(_read_again(partial(read, self.pool, query, start, within_s=LATER_PAGE_S)))
@@ -135,8 +141,10 @@ async def _read_again(read_page: Callable[[], Awaitable[T]]) -> T:
 
 
 class _ListAnswer(PrivateResponse):
-    """Sends chunks until there are no more. It is cut off when the client has gone, after `MAX_LIST_S`, when a page
-    cannot be read, or when its reader may no longer read it.
+    """Answer that sends chunks until they end.
+
+    It is cut off when the client disconnects, after `MAX_LIST_S`, when a page cannot be read, or when the reader loses
+    the right to read the list.
     """
 
     def __init__(self, chunks: AsyncGenerator[bytes], media_type: str, headers: Mapping[str, str] | None) -> None:
@@ -147,7 +155,7 @@ class _ListAnswer(PrivateResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_disconnected, ends_at = disconnect_check(scope), time.monotonic() + MAX_LIST_S
         async with contextlib.aclosing(self._chunks) as chunks:
-            chunk = await anext(chunks)  # raises as long as nothing was sent
+            chunk = await anext(chunks)  # raises an error only before the answer begins
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             try:
                 while not is_disconnected() and time.monotonic() < ends_at:

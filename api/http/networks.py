@@ -1,4 +1,4 @@
-"""Networks that requests come from. Limits count by network, since one host may have many addresses."""
+"""Networks of clients. Limits count by network, since one host may have many addresses."""
 
 import ipaddress
 
@@ -6,7 +6,7 @@ from starlette.requests import Request
 
 
 def peer_of(request: Request) -> str:
-    """Return the address that the request came from: of the client, or of a proxy."""
+    """Return the address of the peer that sent the request: the client, or a proxy."""
     return request.client.host if request.client else ""
 
 
@@ -21,7 +21,7 @@ def network_of(address: str) -> str:
 
 
 def parsed_address(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return the address, a mapped one as its IPv4 address; None if the text is not an address."""
+    """Return the address; an IPv4-mapped IPv6 address as its IPv4 address; None if the text is not an address."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

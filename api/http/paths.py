@@ -19,7 +19,7 @@ from api.http.errors import HANDLERS, answer_of, not_found, unexpected_error
 from api.http.responses import release
 
 ANSWER_HEADERS = "importledger.answer_headers"
-"""Key in the ASGI scope of a request. Its value has header fields for the answer."""
+"""Key in the ASGI scope of a request. The value has header fields for the answer."""
 
 
 class RawPath:
@@ -35,7 +35,7 @@ class RawPath:
 
 
 class RawPathApplication(Starlette):
-    """Application with these routes and the handlers of `api.http.errors`. Answers paths without identifiers itself."""
+    """Application with routes and the handlers of `api.http.errors`. It answers paths without identifiers itself."""
 
     def __init__(self, routes: Sequence[Route], **more: Any) -> None:
         super().__init__(routes=routes, exception_handlers=HANDLERS, middleware=[Middleware(RawPath)], **more)
@@ -69,7 +69,9 @@ def identifier(request: Request, name: str) -> str:
 
 
 class Endpoint:
-    """A handler as an ASGI application. Starlette handles errors around the whole application only."""
+    """A handler as an ASGI application that also handles errors, since Starlette handles errors only around the whole
+    application.
+    """
 
     def __init__(self, handler: Callable[[Request], Awaitable[Response]], path: str | None = None) -> None:
         self.path = path
@@ -81,9 +83,9 @@ class Endpoint:
         await response(scope, receive, send)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Call the handler, and answer errors that it or its answer raises before anything is sent.
+        """Call the handler, and answer errors that handler or answer raise before the answer begins.
 
-        Unexpected errors, and those that come later, are also raised, so that the server logs them.
+        Unexpected errors, and errors after the answer has begun, are also raised, so that the server logs them.
         """
         request, is_begun = Request(scope, receive, send), False
 
@@ -97,7 +99,7 @@ class Endpoint:
             await response(scope, receive, sending)
         except Exception as error:
             handler = None if is_begun else answer_of(error)
-            answering = handler or unexpected_error  # in a thread, since the answer may list a thousand problems
+            answering = handler or unexpected_error  # in a thread: the answer may list a thousand problems
             refusal = await run_in_threadpool(answering, request, error)
             if not is_begun:
                 await refusal(scope, receive, send)

@@ -1,11 +1,10 @@
 """Middleware around every request: its id, its measures, its span, and one line of the log.
 
 A line has method, route, status, duration_ms, request_id and organisation; no path and no value. Lines and measures are
-collected for a moment and written together, to save CPU time.
-
-The id of a request is its X-Request-Id if the caller gave a UUID, with or without hyphens; else a new one. It is also
-in the metadata of the events that the request causes. Events are never erased, so other forms are not accepted: they
-could hold a person's name, address or telephone number.
+collected for a moment and written together, to save CPU time. The id of a request is the caller's X-Request-Id if this
+is a UUID, with or without hyphens; otherwise a new id. The request id is also in the metadata of the events that the
+request causes. Events are never erased, so other forms of ids are not accepted: they could contain a person's name,
+address or telephone number.
 """
 
 import asyncio
@@ -60,9 +59,9 @@ class RequestLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequestLog:
-    """ASGI middleware around everything, also Starlette's error handling.
+    """ASGI middleware around the whole application, including Starlette's error handling.
 
-    Without `write`, it writes no lines. `at_end` is called when the application stops.
+    Without `write`, no lines are written. `at_end` is called when the application stops.
     """
 
     def __init__(
@@ -124,7 +123,9 @@ def new_request_id() -> str:
 
 
 def request_id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """Return the caller's id from a header with names in lower case, or a new one if it is missing or not accepted."""
+    """Return the caller's request id from a header with names in lower case, or a new id if it is missing or not
+    accepted.
+    """
     for name, value in headers:
         if name == HEADER:
             return value.decode() if _USABLE.match(value) else new_request_id()

@@ -47,7 +47,10 @@ _PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
 class PrivateResponse(Response):
-    """An answer that may hold personal data. No cache keeps it, and no browser guesses its type."""
+    """An answer that may contain personal data.
+
+    Its header forbids caches to store it, and browsers to guess its type.
+    """
 
     def init_headers(self, headers: Mapping[str, str] | None = None) -> None:
         super().init_headers({**_PRIVATE, **(headers or {})})
@@ -88,26 +91,32 @@ def localised_response(
 
 
 class HeldBody:
-    """Bytes of one request's body in memory, and who sent it: an organisation, or a network without credentials."""
+    """Number of bytes of a request's body in memory, and its sender:
+
+    an organisation, or a network without credentials.
+    """
 
     def __init__(self, memory: "BodyMemory", holder: str) -> None:
         self.memory = memory
         self.holder = holder
         self.bytes = 0
         self.cut: Callable[[], None] | None = None
-        """Ends the request while its body arrives; None before and afterwards."""
+        """Function that ends the request while its body arrives; None before and after that."""
 
 
 class BodyMemory:
     """Memory limit for bodies of one kind of caller: size and time of each body, and bytes of all bodies in memory.
 
-    Bytes count until the request is answered. If a body would exceed the limit, another request is ended: of the
-    organisation or network with the most bytes, the one whose body has been arriving for longest. So slow senders do
-    not keep others out.
+    Bytes count until the request is answered. If a body would exceed the limit, the request whose body has been
+    arriving for longest is ended, among the requests of the organisation or network with the most bytes. Therefore slow
+    senders cannot block others.
     """
 
     def __init__(self, *, per_body: int, total: int, timeout_s: float, per_holder: int | None = None) -> None:
-        """Limits in bytes: of a body, of all bodies, of those of an organisation or network [default: `total`]."""
+        """Limits in bytes:
+
+        of a body, of all bodies, and of all bodies of an organisation or network [default: `total`].
+        """
         self.per_body = per_body
         self.timeout_s = timeout_s
         self._limit = total
@@ -142,7 +151,7 @@ class BodyMemory:
         self._total += count
 
     def _over_limit(self, holder: str, count: int) -> str | None:
-        """Return the organisation or network that holds too much for these bytes to fit; None if they fit."""
+        """Return the organisation or network that uses too much memory for further bytes; None if they fit."""
         if self._bytes[holder] + count > self._per_holder:
             return holder
         if self._total + count > self._limit:
@@ -173,7 +182,10 @@ ANONYMOUS = BodyMemory(
     total=MAX_ANONYMOUS_HELD_BYTES,
     timeout_s=ANONYMOUS_BODY_TIMEOUT_S,
 )
-"""Limit for bodies of all others. It is separate, so that they cannot use up the memory for callers."""
+"""Limit for bodies without valid credentials.
+
+It is separate, so that such bodies cannot use up the memory for callers.
+"""
 
 
 def too_busy(*, closes: bool = False) -> ApiError:
@@ -182,7 +194,7 @@ def too_busy(*, closes: bool = False) -> ApiError:
 
 
 def release(scope: Scope) -> None:
-    """Stop counting the bytes of a request that was answered: they no longer take memory."""
+    """Stop counting the bytes of an answered request, whose body is no longer in memory."""
     if (held := scope.pop(HELD, None)) is not None:
         held.memory.release(held)
 

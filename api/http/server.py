@@ -1,8 +1,9 @@
-"""The HTTP server: uvicorn with limits before anything is parsed, and with timeouts.
+"""The HTTP server:
 
-A connection can neither fill the memory nor delay others. Its request line, header and data sent ahead are
-limited (`api/http/limits.py`), and a client that sends or reads too slowly loses its connection. The class depends on
-internals of uvicorn: `pyproject.toml` pins its version, and `tests/api/http/test_server.py` tests each limit.
+uvicorn with time-outs, and with limits before the parser reads a request. A connection can neither fill the memory nor
+delay other connections. Its request line, header and data sent ahead are limited (`api/http/limits.py`), and a client
+that sends or reads too slowly loses its connection. The class depends on internals of uvicorn: `pyproject.toml` pins
+its version, and `tests/api/http/test_server.py` tests each limit.
 """
 
 import asyncio
@@ -85,11 +86,13 @@ SINGLE = frozenset(
         *(b"origin", b"sec-fetch-site", b"traceparent", b"x-forwarded-proto", b"x-request-id"),
     }
 )
-"""Fields of the header that decide who sends a request and how its body is read, in lower case. A request with
-two fields of the same name is refused: a proxy could have used one of them and this server the other.
+"""Fields of the header that decide who sends a request and how its body is read, in lower case.
+
+A request with two of such fields of the same name is refused: a proxy could have used the first field and this server
+the second.
 """
 _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
-"""Fields that say where a body ends."""
+"""Header fields that determine the end of a body."""
 _HOST = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=:%\[\]-]* *")
 """Characters of a host and a port (RFC 3986). An empty host is allowed: the request is for no host in particular."""
 _UNKNOWN_LENGTH = 2**62
@@ -98,11 +101,11 @@ _FIELD_ENDS = len(": \r\n")
 
 
 class _ParsingStopped(Exception):
-    """Stops the parsing of a refused request. Its refusal has been written by then."""
+    """Raised to stop the parsing of a refused request, after the refusal was written."""
 
 
 def _fault_of(version: str, method: bytes, fields: Sequence[tuple[bytes, bytes]]) -> Sentence | None:
-    """Return the reason to refuse a head that proxies and this server could read differently; None for any other."""
+    """Return the reason to refuse a head that proxies and this server could read differently; else None."""
     if version not in ("1.0", "1.1"):
         return _NO_VERSION
     if method == b"CONNECT":
@@ -130,7 +133,7 @@ def _fault_of(version: str, method: bytes, fields: Sequence[tuple[bytes, bytes]]
 
 
 class _EndingCycle(RequestResponseCycle):
-    """An answer to HTTP/1.0, which has neither chunks nor 100 Continue. Without length, it ends with its connection."""
+    """An answer to HTTP/1.0, without chunks and 100 Continue. An answer without length ends with its connection."""
 
     async def receive(self) -> ASGIReceiveEvent:
         self.waiting_for_100_continue = False
@@ -157,13 +160,13 @@ class GuardedProtocol(HttpToolsProtocol):
     _line_bytes = 0
     _header_bytes = 0
     _buffered_bytes = 0
-    """Bytes since the parser's last callback. It buffers an unfinished field without calling back."""
+    """Bytes since the parser's last callback. The parser buffers an unfinished field without a callback."""
     _piece = b""
-    """Bytes that are being parsed. If a request is refused early, its header is still unread in there."""
+    """Bytes that are being parsed. If a request is refused early, they contain its unread header."""
     _pieces = 0
     _body_bytes = 0
     _body_began = 0.0
-    """Time at which the body turned out to arrive in several pieces, and its timer started."""
+    """Time at which the timer of a body in several pieces was started."""
     _discarded_bytes = 0
 
     def connection_made(self, transport: Any) -> None:
@@ -187,7 +190,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._is_in_header and "header" not in self._timers and not self._is_refused:
             self._start(
                 "header", HEADER_TIMEOUT_S, self.transport.abort
-            )  # most headers arrive whole, and need no timer
+            )  # most headers arrive in one piece, and need no timer
         if self._is_in_body and "body" not in self._timers:
             self._body_began = self.loop.time()
             self._start("body", BODY_TIMEOUT_S, self._cut_late_body)
@@ -226,7 +229,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._is_in_header = True
         self._line_bytes = self._header_bytes = self._pieces = self._body_bytes = self._discarded_bytes = 0
         self._stop("header")
-        self._unset_keepalive_if_required()  # not on blank lines between two requests
+        self._unset_keepalive_if_required()  # but not on blank lines between two requests
 
     def on_url(self, url: bytes) -> None:
         if self._is_head_repeated:
@@ -265,7 +268,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self.scope[GONE] = self.transport.is_closing  # type: ignore[literal-required]
         super().on_headers_complete()
         if self.scope["http_version"] == "1.0":
-            self.cycle.__class__ = _EndingCycle  # the method above made the cycle, and has not started it
+            self.cycle.__class__ = _EndingCycle  # the method above has made the cycle, but not started it
 
     def on_body(self, body: bytes) -> None:
         self._buffered_bytes = 0
@@ -335,7 +338,10 @@ class GuardedProtocol(HttpToolsProtocol):
         self._refuse(431, _LARGE_HEADER, CODES[431])
 
     def _refuse_small_pieces(self) -> None:
-        """Refuse a body whose small pieces arrive too fast. Lines that are sent as they occur are few per second."""
+        """Refuse a body whose small pieces arrive too fast.
+
+        A client that sends each line separately sends few lines per second.
+        """
         took_s = self.loop.time() - self._body_began if "body" in self._timers else 0.0
         if self._pieces > MAX_PIECES + PIECES_PER_S * took_s:
             self._refuse(400, _SMALL_PIECES, "parse_error")
@@ -347,8 +353,8 @@ class GuardedProtocol(HttpToolsProtocol):
     def _answer(self, status: int, detail: Sentence, code: str) -> None:
         """Send the refusal, discard further data, and close the connection after LINGER_S.
 
-        If earlier requests are not answered yet, they are, and the connection then closes without a refusal. If this
-        request was answered already, the connection closes at once.
+        If earlier requests still wait for their answers, they are answered, and the connection closes without a
+        refusal. If the refused request was already answered, the connection closes at once.
         """
         self._is_refused = True
         self._stop("header")
@@ -398,7 +404,7 @@ class GuardedProtocol(HttpToolsProtocol):
             handle.cancel()
 
     def _cut_late_body(self) -> None:
-        """Cut off a body that still arrives after its answer. Before the answer, the handler watches the time."""
+        """Cut off a body that still arrives after its answer. Before the answer, the handler limits the time."""
         if self.cycle is None or self.cycle.response_complete:
             self.transport.abort()
         else:
@@ -417,10 +423,10 @@ def serve(
     counts: SharedCounts | None = None,
     headers: Sequence[tuple[str, str]] = (),
 ) -> None:
-    """Serve until SIGTERM or SIGINT; current requests then have 8 s to be answered. Every answer carries the headers.
+    """Serve until SIGTERM or SIGINT, and then for up to 8 s to answer current requests. Every answer has the headers.
 
-    `fds` are listening sockets that this process shares with others, instead of host and port. Their connections are
-    shared evenly among the processes that report their `counts`.
+    `fds` are listening sockets that this process shares with others, instead of host and port. The processes that
+    report their `counts` share the connections of these sockets evenly.
     """
     for fd in fds:
         os.set_inheritable(fd, False)  # child processes must not hold the port

@@ -1,11 +1,11 @@
-"""Share runs of one piece of work: callers that come during a run share the next one."""
+"""Share runs of a piece of work: callers that arrive during a run share the next run."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
 
 class SharedRuns:
-    """Runs the work as often as needed, and never twice at a time."""
+    """Runs the work as often as needed, but never twice at the same time."""
 
     def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
         self._work = work
@@ -30,6 +30,6 @@ class SharedRuns:
 
 
 def _retrieve(run: asyncio.Task[None]) -> None:
-    """Read the error, so that asyncio does not report it when no caller is left."""
+    """Read the error, so that asyncio does not report it if all callers were cancelled."""
     if not run.cancelled():
         run.exception()

@@ -1,7 +1,7 @@
 """Accept connections from a socket that several processes share, so that each gets its share.
 
-An event loop accepts all waiting connections. The process that wakes first would get all of them, and since importers
-keep their connections, one core would work while the others are idle (decision 23).
+An event loop accepts all waiting connections, so the process that wakes first would get all connections. Because
+importers keep their connections open, one core would work while the other cores are idle (decision 23).
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from system.shared_counts import SharedCounts
 from system.stopping import stop_in_time
 
 PAUSE_S = 0.001
-"""Seconds for which a process leaves the next connection to another one that has fewer."""
+"""Time for which a process leaves the next connection to a process with fewer connections [seconds]."""
 EXHAUSTED_PAUSE_S = 1.0
 """Seconds without accepting, when the system has no descriptor or memory for another connection."""
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -46,7 +46,7 @@ class SharingServer(uvicorn.Server):
             self._listeners = [Listener(listening, self._protocol, self._is_ahead) for listening in sockets]
 
     async def on_tick(self, counter: int) -> bool:
-        self._is_ahead()  # so that others see that this process lives, and when clients left
+        self._is_ahead()  # so that other processes see that this process lives, and how many clients are connected
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -75,7 +75,8 @@ class SharingServer(uvicorn.Server):
 
 
 class Listener:
-    """Accepts connections from a listening socket one by one, and pauses while this process has more than others.
+    """Accepts connections from a listening socket one by one, and pauses while this process has more connections than
+    others.
 
     `is_ahead` gets the number of connections that are accepted, but not yet set up.
     """
@@ -100,7 +101,7 @@ class Listener:
         self._loop.add_reader(listening, self._accept)
 
     async def stop(self) -> None:
-        """Accept no more connections, and wait until all accepted ones are set up, so that the server knows them."""
+        """Stop accepting, and wait until all accepted connections are set up, so that the server can close them."""
         if self._resuming is not None:
             self._resuming.cancel()
         self._loop.remove_reader(self._listening)
@@ -126,7 +127,7 @@ class Listener:
     def _accept_now(self) -> None:
         try:
             connection, _ = self._listening.accept()
-        except OSError as error:  # usually another process was faster, or the client left
+        except OSError as error:  # usually another process was faster, or the client has disconnected
             if error.errno in _EXHAUSTED:
                 logger.warning("cannot accept connections", reason=str(error))
                 self._pause(EXHAUSTED_PAUSE_S)
@@ -137,5 +138,5 @@ class Listener:
 
     async def _connected(self, connection: socket.socket) -> None:
         connection.setblocking(False)
-        with suppress(OSError):  # the client may have left
+        with suppress(OSError):  # the client may have disconnected
             await self._loop.connect_accepted_socket(self._protocol, connection)

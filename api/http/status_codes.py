@@ -23,11 +23,11 @@ CODES = {
     503: "service_unavailable",
 }
 STOPPED = "intake_stopped"
-"""Code of a 503 that lasts: no accounts are accepted until an operator decides."""
+"""Code of a 503 while intake is stopped: no accounts are accepted until an operator decides."""
 FAILING = "part_failing"
-"""Code of a 503 of `/readyz` only: creates succeed, and another part of the service fails."""
+"""Code of a 503 of `/readyz`: accounts are accepted, but another part of the service fails."""
 STARTING = "log_not_compared"
-"""Code of a 503 of `/readyz` only: the relay has not compared the log since the database started."""
+"""Code of a 503 of `/readyz`: the relay has not compared the log since the database started."""
 INTAKE_STOPPED = Sentence(
     "Intake is stopped: the log does not continue what was signed, and an operator must decide. Nothing was stored;"
     " repeating the request later is safe.",
@@ -37,7 +37,7 @@ INTAKE_STOPPED = Sentence(
 
 
 def sentence_of(refusal: Refused) -> Sentence:
-    """Return the reason of the log's refusal in both languages."""
+    """Return the reason why the log refused a command, in both languages."""
     return Sentence(str(refusal), refusal.german)
 
 

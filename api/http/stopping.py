@@ -1,4 +1,4 @@
-"""End answers that may last for hours: when the server stops, or when the client has gone."""
+"""End answers that may last for hours when the server stops or the client disconnects."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,20 +10,22 @@ STATE = "stopping"
 
 
 GONE = "importledger.gone"
-"""Key in the scope of a request. Its value is a function that returns True once the client has gone. ASGI itself
-reports that only to code that reads the body.
+"""Key in the scope of a request.
+
+The value is a function that returns True once the client has disconnected, which ASGI reports only to code that reads
+the body.
 """
 
 
 def is_cancelled(scope: Scope) -> bool:
-    """Return True if the server stops, or the client has gone."""
+    """Return True if the server stops, or the client has disconnected."""
     stopping: asyncio.Event | None = scope.get("state", {}).get(STATE)
     return (stopping is not None and stopping.is_set()) or disconnect_check(scope)()
 
 
 def disconnect_check(scope: Scope) -> Callable[[], bool]:
-    """Return a function that returns True once the client has gone. It also works after the request."""
-    is_disconnected: Callable[[], bool] = scope.get(GONE, bool)  # False if the server does not report it
+    """Return a function that returns True once the client has disconnected, also after the request was read."""
+    is_disconnected: Callable[[], bool] = scope.get(GONE, bool)  # False if the server does not report a disconnect
     return is_disconnected
 
 

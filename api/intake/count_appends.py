@@ -1,7 +1,7 @@
 """Append counts to the log, each batch exactly once, even if the outcome of an append is unknown.
 
-A batch of counts is a stream of its own, with a random name. The batch is repeated under the same name until it is
-certainly stored: a stream that has its batch accepts no second one.
+A batch of counts is a separate stream with a random name. The append of a batch is repeated under the same name until
+it is certainly stored: a stream with a batch accepts no second batch.
 """
 
 import asyncio
@@ -28,7 +28,10 @@ def batch_name() -> str:
 
 
 class CountAppends:
-    """Appends the commands that `drain` returns, by stream. `drain` is called again once all of them are stored."""
+    """Appends the commands that `drain` returns, by stream.
+
+    `drain` is called again once all these commands are stored.
+    """
 
     def __init__(
         self, ledger: Ledger, drain: Callable[[], Awaitable[Mapping[str, Command]]], *, interval_s: float, name: str
@@ -43,9 +46,9 @@ class CountAppends:
         self._appends = SharedRuns(self._append)
 
     async def append(self, *, within_s: float = ANSWER_TIMEOUT_S) -> None:
-        """Wait until everything that was counted before this call is stored. Raises LedgerError.
+        """Wait until all counts from before this call are stored.
 
-        While the store is unavailable, it tries again until the time is over.
+        While the store is unavailable, tries again until the time is over. Raises LedgerError.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within_s
@@ -64,7 +67,7 @@ class CountAppends:
             await self.append_or_log()
 
     async def append_or_log(self) -> None:
-        """Append the counts. If they cannot be stored now, note the failure, and keep them for the next time."""
+        """Append the counts. If they cannot be stored, report the failure, and keep the counts for the next time."""
         try:
             await self.append()
         except (LedgerError, psycopg.Error) as error:

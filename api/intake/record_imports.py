@@ -37,9 +37,9 @@ class Kind(msgspec.Struct, frozen=True):
     field: str
     """Field of the envelope that holds the record."""
     identity: tuple[str, ...]
-    """Fields that identify the record among those of its account."""
+    """Fields that identify a record within its account."""
     cancellation: tuple[str, ...] = ()
-    """Fields that say whether it is cancelled."""
+    """Fields of the cancellation of a record."""
 
     def reference(self, record: Any) -> tuple[str, ...]:
         """Return the values that identify the record, as parts of its stream's name."""
@@ -118,9 +118,8 @@ class RecordImports:
         return Attached(stream, command, record, payload, account_number)
 
     def as_stored(self, attached: Attached, kind: Kind) -> ImportRecord:
-        """Return the command with the digests of the stored record, if their content is the same in another spelling.
-
-        Raises RecordDiffers if it is not.
+        """Return the command with the digests of the stored record, if both have the same content in different
+        spelling. Raises RecordDiffers for other content.
         """
         known: Record = self._ledger.load([attached.stream])[attached.stream].state
         body = self._ledger.payloads({attached.stream: known.payload_sha256}).get(attached.stream)

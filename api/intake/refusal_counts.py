@@ -17,7 +17,7 @@ OTHER = "other"
 
 
 def places_of(problems: Iterable[Problem]) -> set[str]:
-    """Return the names under which the problems of one request are counted: `code@place`, each once.
+    """Return the names under which the problems of a request are counted: `code@place`, without repetitions.
 
     A place is the path of a field, with [] instead of the index of an item.
     """
@@ -25,7 +25,7 @@ def places_of(problems: Iterable[Problem]) -> set[str]:
 
 
 class RefusalCounts(CountAppends):
-    """Counts of one api process. A crash loses those of the last minute."""
+    """Counts of refused requests in one api process. A crash loses the counts of the last minute."""
 
     def __init__(self, ledger: Ledger, *, interval_s: float = INTERVAL_S) -> None:
         super().__init__(ledger, self._drain_counts, interval_s=interval_s, name="refusals")
@@ -33,11 +33,11 @@ class RefusalCounts(CountAppends):
         self._since = now()
 
     def count(self, supplier: str, places: Iterable[str]) -> None:
-        """Count each of these places of a request once."""
+        """Count each place of a request's problems once."""
         self.add(supplier, dict.fromkeys(places, 1))
 
     def add(self, supplier: str, numbers: Mapping[str, int]) -> None:
-        """Add to the count of each of these places."""
+        """Add a number to the count of each place."""
         counts = self._counts.setdefault(supplier, Counter())
         for name, number in numbers.items():
             counts[name if name in counts or len(counts) < MAX_PLACES else OTHER] += number

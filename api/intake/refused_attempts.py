@@ -1,6 +1,7 @@
-"""Store refused attempts: which accounts were refused, when and why. Attempts are written once a second, together.
+"""Store refused attempts:
 
-A crash loses the last second. A flood is limited: attempts beyond MAX_WAITING are counted, but not stored.
+which accounts were refused, when and why. All attempts of a second are written together. A crash loses the attempts of
+the last second. Attempts beyond MAX_WAITING are counted, but not stored.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from schemas.reading.documented_paths import documented_path
 
 INTERVAL_S = 1.0
 MAX_WAITING = 2_000
-"""Attempts that wait for the next write. Of further ones only the number is logged."""
+"""Attempts that wait for the next write. Of further attempts, only the number is logged."""
 
 logger = structlog.get_logger()
 

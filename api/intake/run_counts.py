@@ -21,7 +21,7 @@ from projections.views.import_run import not_in_run
 
 INTERVAL_S = 1.0
 MAX_ACCOUNTS = 2_000
-"""Accounts per event. More are split over several events."""
+"""Accounts per event. More accounts are divided over several events."""
 
 
 class _Count(msgspec.Struct):
@@ -57,7 +57,7 @@ class RunCounts(CountAppends):
         _add_places(count.counts, places)
 
     def validate(self, supplier: str, run: str, warnings: Collection[str] = ()) -> None:
-        """Count a valid line of a run that only validates, and each place of its warnings once."""
+        """Count a valid line of a run with mode `validate`, and each place of its warnings once."""
         if run:
             count = self._of(supplier, run, "validate")
             count.valid += 1
@@ -65,7 +65,7 @@ class RunCounts(CountAppends):
             _add_places(count.warnings, warnings)
 
     async def join(self, supplier: str, run: str, mode: Mode, externals: Sequence[str]) -> None:
-        """Add accounts that existed before to the run, except those that are known to belong to it."""
+        """Add accounts that existed before to the run, except accounts that are known to belong to the run."""
         for external in await asyncio.to_thread(self._new_in_run, supplier, run, externals):
             self._of(supplier, run, mode).accounts[external] = None
 

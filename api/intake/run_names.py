@@ -1,6 +1,6 @@
 """Names of runs: the query parameter, and the limit of new names of a supplier per day.
 
-Each name is stored permanently and has rows in a projection: hence the limit.
+The number is limited because each name is stored permanently and has rows in a projection.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from projections.views.import_run import RunKey, known_runs, runs_since
 from schemas.sentence import Sentence
 
 MAX_NEW = 1_000
-"""New names of a supplier per day, in UTC. More are refused."""
+"""New names of a supplier per day, in UTC. Further names are refused."""
 MAX_KNOWN = 100_000
-"""Names that a process remembers. Beyond that it forgets all of them."""
+"""Names that a process keeps in memory. Beyond this number, it drops all names."""
 TOO_MANY = "too_many_runs"
 TOO_MANY_DETAIL = Sentence(
     f"A supplier must not have more than {MAX_NEW:,} new runs in a day (UTC). Use the name of an existing run.",
@@ -38,7 +38,7 @@ RUN_NAME = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,64}\Z")
 
 
 def named_run(request: Request) -> str:
-    """Return the run that a request names; "" for none. Raises ApiError 400."""
+    """Return the name of the run in a request, or "". Raises ApiError 400."""
     if not request.scope["query_string"]:
         return ""
     name = request.query_params.get("run")
@@ -68,7 +68,7 @@ class RunNames:
         """Number of names that this process has admitted today, by supplier."""
 
     async def admitted(self, names: Collection[RunKey]) -> set[RunKey]:
-        """Return the names (supplier, run) that may be used: those that exist, and new ones within the limit."""
+        """Return the names (supplier, run) that may be used: existing names, and new names within the limit."""
         unknown = sorted({*names} - self._known)
         if unknown:
             await asyncio.to_thread(self._load, unknown)

@@ -1,13 +1,13 @@
-"""The account number in a refused body, however it is written. Support searches for the number that was sent."""
+"""The account number in a refused body, also in a malformed body. Support staff search for the number that was sent."""
 
 import msgspec
 
 MAX_NUMBER = 128
-"""Characters of a number. Further ones are cut off."""
+"""Characters of a number. Longer numbers are cut."""
 
 
 class _Names(msgspec.Struct):
-    """Fields that name an account, bare or wrapped. Raw, so that other content takes no memory."""
+    """Fields that name an account, bare or wrapped. Values are raw JSON, so that other content takes no memory."""
 
     external_account_number: msgspec.Raw = msgspec.Raw(b'""')
     payload: msgspec.Raw = msgspec.Raw(b"{}")
