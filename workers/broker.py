@@ -27,9 +27,12 @@ with hiding("opentelemetry"):
     from redis.retry import Retry
 
 STREAMS_PER_MESSAGE = 400
-"""Imports per message. A worker processes them together."""
+"""Imports per message. A worker processes the imports of a message together."""
 MAILS_PER_MESSAGE = 5
-"""E-mails per message. A worker sends them one after the other, and other suppliers' e-mails wait for them."""
+"""E-mails per message.
+
+A worker sends the e-mails of a message one after the other, while e-mails of other suppliers wait.
+"""
 
 
 class Queue(msgspec.Struct, frozen=True):
@@ -51,7 +54,7 @@ QUEUES = (IMPORTS, MAILS, RECONCILIATIONS)
 
 
 class QueueUnavailable(Exception):
-    """Redis does not answer. No work is lost: it is in the log."""
+    """Redis does not answer. No work is lost, because all work is in the log."""
 
 
 class Dispatcher(Protocol):
@@ -63,18 +66,18 @@ class Dispatcher(Protocol):
 
 
 class BrokerDispatcher:
-    """Sends messages through a Dramatiq broker, or through one for each queue."""
+    """Sends messages through a Dramatiq broker, or through a separate broker for each queue."""
 
     def __init__(
         self, broker: dramatiq.Broker, by_queue: Mapping[Queue, dramatiq.Broker] = MappingProxyType({})
     ) -> None:
-        """`by_queue`: brokers of the queues that have their own."""
+        """`by_queue`: brokers of queues with a separate broker."""
         self._brokers = {queue: by_queue.get(queue, broker) for queue in QUEUES}
         for queue, queue_broker in self._brokers.items():
             queue_broker.declare_queue(queue.name)
 
     def enqueue(self, streams: Sequence[str], queue: Queue = IMPORTS) -> None:
-        """Send one message for these streams. Raises QueueUnavailable."""
+        """Send a message with streams. Raises QueueUnavailable."""
         message: dramatiq.Message[None] = dramatiq.Message(
             queue_name=queue.name, actor_name=queue.actor, args=(list(streams),), kwargs={}, options={}
         )
@@ -96,9 +99,9 @@ class BrokerDispatcher:
 
 
 class _UndelayedBroker(RedisBroker):
-    """Broker without delayed messages, whose workers do not poll for them.
+    """Broker without delayed messages, whose workers do not poll for such messages.
 
-    Raises every lost connection and time-out as Dramatiq's own error. Dramatiq logs its own error in one line. It logs
+    Raises every lost connection and time-out as Dramatiq's own error, which Dramatiq logs in one line. Dramatiq logs
     other errors with a traceback, or does not catch them when a worker stops.
     """
 
@@ -149,7 +152,7 @@ def declare_actor(broker: dramatiq.Broker, queue: Queue, function: Callable[[lis
 def start_workers(broker: dramatiq.Broker, queue: Queue, *, threads: int) -> dramatiq.Worker:
     """Start threads that process the messages of this queue. Stop them with `worker.stop(timeout=…)`.
 
-    Each queue needs a broker of its own: Dramatiq supports one worker for each broker.
+    Each queue needs a separate broker, because Dramatiq supports one worker for each broker.
     """
     worker = dramatiq.Worker(broker, queues={queue.name}, worker_timeout=queue.poll_ms, worker_threads=threads)
     worker.start()

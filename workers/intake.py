@@ -1,6 +1,6 @@
 """Priority of intake: while many imports arrive and the relay's machine lacks CPU time, processing waits.
 
-Niceness of the workers is not enough, since Postgres serves them and the api with the same priority.
+CPU niceness of the workers is not enough, since Postgres has the same priority for queries of workers and of the api.
 """
 
 import math
@@ -17,17 +17,17 @@ from system.processors import HIGH_PRESSURE, ProcessorPressure
 CHECK_EVERY_S = 0.15
 WINDOW_S = 0.5
 RESET_AFTER_S = 5.0
-"""Without a call for this time, as when another relay was active, the count starts again [seconds]."""
+"""Time without a call, for example because another relay was active, after which the count starts again [seconds]."""
 MIN_IMPORTS = 200
-"""Least number of imports within WINDOW_S that counts as many."""
+"""Number of imports within WINDOW_S from which on intake can have priority."""
 
 _STAGED = [topic for topic, event in IMPORT_PROCESS.topics.items() if event is ImportStaged]
 
 
 class Intake:
-    """Counts the imports that arrive, and reads the CPU pressure, a few times a second at most.
+    """Counts the imports that arrive, and reads the CPU pressure, at most a few times a second.
 
-    The time between two counts is that of this machine's clock: clocks of the api's machines may differ.
+    The time between two counts is measured with this machine's clock, since clocks of the api's machines may differ.
     """
 
     def __init__(self, pressure: ProcessorPressure | None = None) -> None:
@@ -43,7 +43,7 @@ class Intake:
             self._heads.clear()
         if not self._heads or at - self._heads[-1][0] >= CHECK_EVERY_S:
             head = follow.log_head(connection)
-            at = time.monotonic()  # the query may have taken long
+            at = time.monotonic()  # read the clock again: the query may have taken long
             self._heads.append((at, head))
             while len(self._heads) > 1 and at - self._heads[1][0] >= WINDOW_S:
                 self._heads.popleft()

@@ -1,6 +1,6 @@
-"""Liveness of a worker: it holds a session advisory lock, which Postgres releases when its process dies.
+"""Liveness of a worker, which holds a session advisory lock that Postgres releases when the process dies.
 
-A worker that has lost its connection gets another number: the imports that it had started count as abandoned.
+A worker that has lost its connection gets another number, and the imports that it had started count as abandoned.
 """
 
 import secrets
@@ -15,7 +15,10 @@ CHECK_S = 1.0
 
 
 class Liveness:
-    """Holds the lock of this worker's number on a separate connection. A lost connection leads to a new number."""
+    """Holds the lock of this worker's number on a separate connection.
+
+    After a lost connection, the worker gets a new number.
+    """
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -30,7 +33,7 @@ class Liveness:
             pass
 
     def worker(self) -> int:
-        """Return the worker's present number. Waits up to a second while there is none."""
+        """Return the worker's present number. Waits up to a second for a number."""
         self._held.wait(CHECK_S)
         return self._worker
 

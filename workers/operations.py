@@ -1,6 +1,7 @@
 """Operations that need the rights of the database's owner, each with the roles of users that may request it.
 
-Verbs carry them out at once. Pages of the console request them, and the relay carries them out.
+Verbs of the command line carry out an operation at once. Pages of the console request operations, and the relay carries
+them out.
 """
 
 import base64
@@ -53,11 +54,11 @@ MAX_NAME = 100
 IMPORTS_AT_ONCE = 500
 """Imports per transaction of a bulk action."""
 MAX_PACKED = 10_000
-"""External account numbers in one argument of a task. More are refused."""
+"""External account numbers in one argument of a task. Longer lists are refused."""
 
 
 class UserNotPossible(Exception):
-    """A user cannot be created or changed like this. The message is the reason, in both languages."""
+    """The requested creation or change of a user is not possible. The message is the reason, in both languages."""
 
     def __init__(self, sentence: Sentence) -> None:
         super().__init__(str(sentence))
@@ -77,7 +78,8 @@ class SignInLink(msgspec.Struct, frozen=True, kw_only=True):
 
 def known_email(text: str) -> str:
     """Return the normalised address. Raises UserNotPossible if the text is no address."""
-    from email_validator import EmailNotValidError, validate_email  # it is large, and most verbs need no address
+    # imported here: the library is large, and most verbs need no address
+    from email_validator import EmailNotValidError, validate_email
 
     try:
         return validate_email(text.strip(), check_deliverability=False, test_environment=True).normalized
@@ -121,9 +123,10 @@ def change_user(
     by: str,
     write: Callable[[Connection[Any]], None] = lambda connection: None,
 ) -> bool:
-    """Execute a command on a user. Return False if nothing changed.
+    """Execute a command on a user.
 
-    `write` and the deletion of sessions or details that the command ends run in the same transaction.
+    Return False if nothing changed. The same transaction runs `write`, and deletes sessions or details that the command
+    ends.
     """
 
     def write_rows(connection: Connection[Any], events: Sequence[Recorded]) -> None:
@@ -138,7 +141,7 @@ def change_user(
 
 
 def new_link(ledger: Ledger, user_id: str, *, by: str) -> SignInLink:
-    """Issue a link that signs the user in once within 15 minutes. Earlier links become void."""
+    """Issue a link that signs the user in once within 15 minutes. Earlier links become invalid."""
     token, at = new_token(), now()
     _write_link(ledger, user_id, token_sha256(token), at, by)
     return SignInLink(user_id=user_id, token=token, expires_at=at + LINK_LASTS)
@@ -169,7 +172,7 @@ def selection_of(values: Mapping[str, str]) -> Selection:
 
 
 def packed(externals: Sequence[str]) -> str:
-    """Return external account numbers as one argument of a task. Raises TooManyAccounts."""
+    """Return external account numbers packed into one argument of a task. Raises TooManyAccounts."""
     if len(externals) > MAX_PACKED:
         raise TooManyAccounts
     return base64.b85encode(zlib.compress("\n".join(externals).encode())).decode()
@@ -188,7 +191,10 @@ class TooManyAccounts(OperatorError):
 
 
 def imports_of(ledger: Ledger, kind: str, values: Mapping[str, str]) -> list[str]:
-    """Return the external numbers of a bulk retry or cancel: failed or pending imports, of the named ones if any."""
+    """Return the external numbers for a bulk retry or cancel:
+
+    all failed or pending imports, or only those in a list of named accounts.
+    """
     status, code = "ERRORED" if kind == "retry" else "PENDING", values.get("code")
     with ledger.connection() as connection:
         rows = connection.execute(SELECT_EXTERNALS, {"supplier": values["supplier"], "status": status, "code": code})
@@ -219,7 +225,7 @@ class Operation(msgspec.Struct, frozen=True):
     """Operation that users request: the command on a key or user, and the roles that may request it."""
 
     command: Callable[[Mapping[str, str], str], Command] | None = None
-    """Takes the arguments and the reason. None for an operation that is no command."""
+    """Function that makes the command from the arguments and the reason. None for an operation without a command."""
     roles: frozenset[str] = frozenset({"operator"})
 
 
@@ -283,7 +289,7 @@ def operate(ledger: Ledger, kind: str, values: Mapping[str, str], reason: str = 
 def carry_out(ledger: Ledger, request: OwnerTaskRequested, by: str, subjects: Sequence[str] | None = None) -> bool:
     """Carry out a requested operation on persons, keys, users or imports. Return False if nothing changed.
 
-    `subjects` are the imports of an approved retry or cancellation. An approved release without any does nothing.
+    `subjects` are the imports of an approved retry or cancellation. An approved release without subjects does nothing.
     """
     kind, values = request.kind, request.arguments
     match kind:
@@ -312,7 +318,7 @@ def carry_out(ledger: Ledger, request: OwnerTaskRequested, by: str, subjects: Se
 
 
 def _link(ledger: Ledger, request: OwnerTaskRequested, by: str) -> bool:
-    """Write the link, unless an earlier attempt has written it: it may have been used since."""
+    """Write the sign-in link, unless an earlier attempt has written it: it may have been used since."""
     user_id, at = request.arguments["user_id"], request.requested_at
     assert at is not None, "the MAC covers it"
     history = [recorded.event for recorded in ledger.history(stream_of(user_id))]
@@ -324,7 +330,9 @@ def _link(ledger: Ledger, request: OwnerTaskRequested, by: str) -> bool:
 
 
 def may_request(ledger: Ledger, request: OwnerTaskRequested) -> bool:
-    """Return True if the user's role allows this now, and it concerns only suppliers that the user may see."""
+    """Return True if the user's present role allows the operation, and the operation concerns only suppliers that the
+    user may see.
+    """
     if request.kind == "user_openid" or request.user.startswith(COMMAND_LINE):
         return True  # the api has checked the answer of the provider; the command line has the owner's rights
     if request.user.startswith(KEY_PREFIX):
@@ -348,7 +356,7 @@ def may_request(ledger: Ledger, request: OwnerTaskRequested) -> bool:
 
 
 def _key_may_heal(ledger: Ledger, request: OwnerTaskRequested) -> bool:
-    """Return True if the key is valid now, and an operator's of the account's supplier."""
+    """Return True if the key is valid now, and is an operator's key for the account's supplier."""
     key_id, stream = request.user.removeprefix(KEY_PREFIX), organisation.stream_of(request.arguments["organisation"])
     state = ledger.load([stream])[stream].state
     keys = [
@@ -365,7 +373,7 @@ def _key_may_heal(ledger: Ledger, request: OwnerTaskRequested) -> bool:
 
 
 def _suppliers_of_key(ledger: Ledger, name: str, key_id: str) -> set[str]:
-    """Return the suppliers of a key of the organisation; none if there is no such key."""
+    """Return the suppliers of a key of the organisation; no suppliers if the key does not exist."""
     events = [recorded.event for recorded in ledger.history(organisation.stream_of(name))]
     created = [event for event in events if isinstance(event, organisation.KeyCreated) and event.key_id == key_id]
     return {supplier for event in created for supplier in event.suppliers}

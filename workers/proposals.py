@@ -1,7 +1,8 @@
-"""Proposals: operations that a second person must approve. The preview is frozen by its digest.
+"""Proposals:
 
-The digest covers the accounts or versions that an operation would change. It is computed when the operation is
-proposed, when it is approved, and when the relay carries it out. If it differs, nothing is done.
+operations that a second person must approve. A proposal has a digest of the accounts or versions that its operation
+would change. The digest is computed when the operation is proposed, when it is approved, and when the relay carries it
+out. If the digest differs, the operation is not carried out.
 """
 
 import hashlib
@@ -38,7 +39,10 @@ from projections.versions.versions import live_version, versions
 from workers.operations import imports_of, may_request, selection_of
 
 MANY = 100
-"""Imports of a bulk retry or cancel. More need a second person if `IMPORTLEDGER_FOUR_EYES` lists the action."""
+"""Imports of a bulk retry or cancel without a second person.
+
+More imports need a second person if `IMPORTLEDGER_FOUR_EYES` lists the action.
+"""
 
 
 class ProposalFailed(OperatorError):
@@ -53,7 +57,7 @@ SAME_USER = "one user could have acted as both persons: another person must appr
 
 
 Subjects = list[str]
-"""Names of exactly what an operation would change, in a fixed order: account numbers, external numbers or versions."""
+"""Names of the accounts or versions that an operation would change, in a fixed order."""
 
 
 def digest_of(kind: str, values: Mapping[str, str], subjects: Subjects) -> str:
@@ -62,10 +66,7 @@ def digest_of(kind: str, values: Mapping[str, str], subjects: Subjects) -> str:
 
 
 def with_preview(ledger: Ledger, request: RequestOwnerTask) -> RequestOwnerTask:
-    """Return the request as a proposal, with the preview of what it would do now.
-
-    Raises RunsBehind, StoreUnavailable.
-    """
+    """Return the request as a proposal, with a preview of its present effect. Raises RunsBehind, StoreUnavailable."""
     numbers, subjects = _PREVIEWS[request.kind](ledger, request.kind, request.arguments)
     sha256 = digest_of(request.kind, request.arguments, subjects)
     return msgspec.structs.replace(request, preview=numbers, preview_sha256=sha256)
@@ -113,7 +114,7 @@ def _decide(
 
 
 def require_approval(ledger: Ledger, authority: AuthorityKey, task_id: str, request: OwnerTaskRequested) -> None:
-    """Raise ProposalFailed unless another person who may request the same has approved the request in time."""
+    """Raise ProposalFailed unless another person with the right to the same request has approved it in time."""
     events = [recorded.event for recorded in ledger.history(stream_of(task_id))]
     approvals = [
         event
@@ -136,8 +137,8 @@ def _are_independent(ledger: Ledger, first: str, second: str) -> bool:
 def _possible_users(ledger: Ledger, person: str) -> set[str]:
     """Return the person, and users who could have signed in as this person.
 
-    These are the users who created, changed or enabled the person or issued a link, and those who could have signed in
-    as one of them. Ending access gives no access.
+    Users who created, changed or enabled a person, or issued a link for the person, could have signed in as this
+    person, and so could all who could have signed in as one of these users. Disabling a person gives no access.
     """
     found, waiting = set[str](), [person]
     while waiting:
@@ -154,7 +155,7 @@ def _possible_users(ledger: Ledger, person: str) -> set[str]:
 
 
 def require_unchanged(ledger: Ledger, request: OwnerTaskRequested) -> Subjects:
-    """Return the subjects of the proposal. Raises ProposalFailed if it would change something else than it shows."""
+    """Return the subjects of the proposal. Raises ProposalFailed if the operation would now change other subjects."""
     _, subjects = _PREVIEWS[request.kind](ledger, request.kind, request.arguments)
     if digest_of(request.kind, request.arguments, subjects) != request.preview_sha256:
         raise ProposalFailed(CHANGED)
@@ -162,10 +163,11 @@ def require_unchanged(ledger: Ledger, request: OwnerTaskRequested) -> Subjects:
 
 
 def require_nothing_more(ledger: Ledger, task_id: str, request: OwnerTaskRequested, saved: Subjects) -> Subjects:
-    """Return the subjects of a further attempt: the saved ones, or none for a release that is done.
+    """Return the subjects of a further attempt:
 
-    Reverts, retries and cancellations change only the saved ones. Raises ProposalFailed if another operation is not
-    done, and would change more.
+    the saved subjects, or no subjects after a completed release. Reverts, retries and cancellations change only the
+    saved subjects. Raises ProposalFailed if another operation is incomplete and would change more than the saved
+    subjects.
     """
     kind, values = request.kind, request.arguments
     if kind in ("revert", "retry", "cancel"):

@@ -1,4 +1,4 @@
-"""Check the address of Redis in the settings."""
+"""Checks of the Redis URL in the settings."""
 
 from system.hidden_imports import hiding
 
@@ -19,7 +19,7 @@ def is_redis_url(url: str) -> bool:
 
 
 def why_no_redis(url: str) -> str | None:
-    """Return the address of Redis with the reason why it cannot be used; None if it answers."""
+    """Return a sentence with the Redis URL and the reason why it cannot be used; None if Redis answers."""
     client = redis.Redis.from_url(url, socket_connect_timeout=TIMEOUT_S, socket_timeout=TIMEOUT_S)
     try:
         client.ping()

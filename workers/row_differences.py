@@ -1,6 +1,6 @@
 """Rows that differ between two versions of a projection, as JSON for the result of an owner's task. Pure.
 
-Results are kept after a person was erased, so values of tables that repeat payloads are masked as on screens.
+Results stay after a person was erased, so values from payloads are masked as on screens.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from projections.versions.projection import Projection
 from redaction.masking import masked_tree
 
 ROWS = 50
-"""Rows in a result. Further ones are counted only."""
+"""Rows in a result. Further rows are only counted."""
 MAX_VALUE = 200
 _NAMING = ("account_number", "external_account_number", "import_supplier", "stream", "supplier")
 
@@ -29,7 +29,10 @@ def differing_rows(comparison: Comparison, projection: Projection) -> dict[str, 
 
 
 def _row(difference: Difference, *, is_masked: bool) -> dict[str, Any]:
-    """Return the key of a row, the event that caused it, and the columns that differ: all of a row of one side only."""
+    """Return the key of a row, the event that caused it, and the columns that differ.
+
+    Of a row that only one side has, all columns differ.
+    """
     key = _shown(difference.key, is_masked=is_masked)
     before, after = (_shown(side or {}, is_masked=is_masked) for side in (difference.before, difference.after))
     names = difference.columns or [name for name in (*before, *after) if name not in key]

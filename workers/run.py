@@ -53,12 +53,13 @@ def run_worker(
     is_sandbox: bool = False,
     allowed_urls: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> None:
-    """Process imports and send e-mails until `stop` is set. Messages that have begun are finished first.
+    """Process imports and send e-mails until `stop` is set, and finish messages that have begun.
 
-    `allowed_urls`: by organisation, the URLs below which its documents may lie.
+    `allowed_urls`: by organisation, the URLs below which its documents may be.
 
-    Without Redis the relay runs in this process as well, since messages cannot leave it. E-mails have their own thread,
-    so that a slow mail server delays no import. So have reconciliations, which wait for imports.
+    Without Redis, the relay also runs in this process, since messages cannot leave it. E-mails have a separate thread,
+    so that a slow mail server delays no import. Reconciliations also have a separate thread, because they wait for
+    imports.
     """
     tune_interpreter()
     liveness = Liveness(ledger)
@@ -79,7 +80,7 @@ def run_worker(
         stop.wait()
     else:
         Relay(ledger, BrokerDispatcher(brokers[IMPORTS], brokers)).run(stop)
-    with ThreadPoolExecutor(len(workers)) as stopping:  # each waits seconds if Redis has gone
+    with ThreadPoolExecutor(len(workers)) as stopping:  # stopping takes seconds if Redis does not answer
         for result in [stopping.submit(worker.stop, timeout=STOP_TIMEOUT_MS) for worker in workers]:
             result.result()
     liveness.stop()

@@ -1,4 +1,4 @@
-"""Trace contexts of the requests that staged imports, read from events while traces are on."""
+"""Trace contexts of the requests that staged imports, read from events if traces are on."""
 
 from collections.abc import Sequence
 

@@ -1,12 +1,11 @@
 """Account numbers: `A-` and eight Crockford base-32 characters, a keyed permutation of a sequence.
 
 A permutation returns each number once, and the next number cannot be guessed without the key. The key is in the
-database beside the sequence, so it is the same for every worker and is part of every backup.
-
-Numbers that are drawn one after the other form a block of 256 rising numbers. A number has 20 bits for its block, 8
-bits for its index in the block, and 12 bits that depend on the key. The order of blocks depends on the key as well. So
-rows of accounts that are created together lie side by side in every index. Near a known number, one guess in 4,096 is
-another account's number.
+database beside the sequence, so all workers use the same key, and every backup contains it. Numbers that are drawn one
+after the other form a block of 256 rising numbers. A number has 20 bits for its block, 8 bits for its index in the
+block, and 12 bits that depend on the key. The order of blocks also depends on the key. Because of the blocks, rows of
+accounts that are created together are neighbours in every index. Near a known number, one guess in 4,096 is another
+account's number.
 """
 
 import hashlib
@@ -23,7 +22,7 @@ BLOCK_BITS, INDEX_BITS, KEYED_BITS = 20, 8, 12
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
-"""Two characters by the value of ten bits."""
+"""Pairs of characters, indexed by the value of ten bits."""
 _ROUNDS = 8
 
 _DRAW = """
@@ -39,7 +38,7 @@ def account_number(number: int, key: bytes) -> str:
 
 
 def draw_account_numbers(connection: Connection[Any], count: int) -> Iterator[str]:
-    """Draw this many new numbers. A number that is not used afterwards is never used: gaps do no harm."""
+    """Draw a number of new account numbers. Drawn numbers that are not used leave gaps, which do no harm."""
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
         for key, numbers in cursor.execute(_DRAW, (count,)):
             yield from (account_number(number, key) for number in numbers)

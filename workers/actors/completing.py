@@ -1,7 +1,7 @@
 """The last step of processing imports: platform records, account number and event in one transaction for a batch.
 
-If a batch fails, its halves are completed separately, and so on, so that an account that the platform's tables refuse
-fails alone.
+If a batch fails, its halves are completed separately, again and again, so that an account that the platform's tables
+refuse fails alone.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ logger = structlog.get_logger()
 class Ready(msgspec.Struct, frozen=True):
     """Import whose account was read, with the rows of the account. `warnings` are code@path.
 
-    The account itself is dropped to save memory: the accounts of a message do not fit into the caches of a processor.
+    The account itself is dropped to save memory, since the accounts of a message do not fit into the CPU's caches.
     """
 
     started: Started
@@ -48,9 +48,9 @@ class Completer:
         self._by = by
 
     def complete(self, batch: Sequence[Ready], *, is_dry_run: bool) -> None:
-        """Complete these imports in as few transactions as possible, and fail or postpone those that cannot be.
+        """Complete imports in as few transactions as possible, and fail or postpone imports that cannot be completed.
 
-        Imports that another worker has taken over are left to it. Raises StoreUnavailable.
+        Imports that another worker has taken over stay unchanged. Raises StoreUnavailable.
         """
         if len(batch) == 1:
             self._complete_alone(batch[0], is_dry_run=is_dry_run)
@@ -66,7 +66,7 @@ class Completer:
                     self.complete(part, is_dry_run=is_dry_run)
 
     def postpone(self, started: Sequence[Started]) -> None:
-        """Postpone these imports; those that have ended stay as they are."""
+        """Postpone imports. Imports that have ended stay unchanged."""
         at = self._ledger.time()
         commands = {attempt.stream: attempt.postponed("processing_failed", at) for attempt in started}
         self._ledger.execute_many(commands, at=at, by=self._by())

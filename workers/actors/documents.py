@@ -21,14 +21,14 @@ CONCURRENCY = 32
 PROBE = "is-anything-here"
 """Name of a document that does not exist. A request for it shows whether the store answers."""
 TIMEOUT_S, LONGEST_S = 10.0, 30.0
-"""Time limits for each 1,000 documents of one request, and for all documents of a message [seconds].
+"""Time limits for each 1,000 documents of a request, and for all documents of a message [seconds].
 
-The second is half of the lease of the imports.
+LONGEST_S is half of the lease of the imports.
 """
 
 
 class DocumentsUnavailable(Exception):
-    """The object store does not answer, or refuses access. The request may be repeated."""
+    """The object store does not answer, or refuses access. Trying again later may succeed."""
 
     def __init__(self, reason: Sentence) -> None:
         super().__init__(reason)
@@ -47,7 +47,7 @@ def missing_documents(
 
 
 def why_unreachable(root: str, *, timeout_s: float = TIMEOUT_S) -> Sentence | None:
-    """Return the reason why the root cannot be used, as a sentence; None if it can."""
+    """Return a sentence with the reason why the documents root cannot be used; None if it can be used."""
     try:
         missing_documents(root, [PROBE], timeout_s=timeout_s)
     except DocumentsUnavailable as error:
@@ -56,7 +56,10 @@ def why_unreachable(root: str, *, timeout_s: float = TIMEOUT_S) -> Sentence | No
 
 
 def is_allowed(root: str, urls: Collection[str]) -> bool:
-    """Return True if the root lies at or below one of these URLs. Links in local folders are resolved first."""
+    """Return True if the root equals one of the allowed URLs or is below one.
+
+    Links in local folders are resolved first.
+    """
     if not is_root_below(root, urls):
         return False
     folders = [_folder(url).resolve() for url in urls if url.startswith("file:")]
@@ -108,7 +111,7 @@ async def _missing(root: str, paths: Collection[str], timeout_s: float) -> set[s
 
 
 async def _check_bucket(store: ObjectStore) -> None:
-    """Raise DocumentsUnavailable if the bucket does not exist. Otherwise all of its documents would count as missing.
+    """Raise DocumentsUnavailable if the bucket does not exist, since all of its documents would count as missing.
 
     A bucket that the store refuses to list exists.
     """

@@ -1,7 +1,7 @@
 """Address of the mail server, and encrypted sessions with it.
 
-E-mails hold names of customers, and logins hold passwords, so both are sent over TLS only. The settings can allow a
-plain session with a server on the same machine.
+E-mails contain names of customers, and logins contain passwords, so both are sent only over TLS. The settings can allow
+a session without TLS with a server on the same machine.
 """
 
 import smtplib
@@ -73,7 +73,7 @@ def mail_session(server: MailServer, *, timeout_s: float = TIMEOUT_S, logs_in: b
 
 
 def why_not_secure(server: MailServer, timeout_s: float = TIMEOUT_S) -> str | None:
-    """Return the reason why nothing may be sent to this server; None if it offers TLS or does not answer."""
+    """Return the reason why no e-mail may be sent to this server; None if the server offers TLS or does not answer."""
     try:
         with mail_session(server, timeout_s=timeout_s, logs_in=False):
             return None

@@ -70,7 +70,10 @@ def recipient_of(account: Account) -> Recipient | None:
 def message_about(
     account: Account, recipient: Recipient, *, account_number: str, language: str, sender: str, message_id: str
 ) -> EmailMessage:
-    """Build the message. `sender` is an address. Mail programs recognise a second copy by `message_id`."""
+    """Build the message.
+
+    `sender` is an address. From `message_id`, mail programs recognise a second copy of a message.
+    """
     message = EmailMessage()
     message["Subject"] = _SUBJECT[language]
     message["From"] = wire_address(*parseaddr(sender))
@@ -83,9 +86,9 @@ def message_about(
             account_number=account_number,
             external_account_number=without_links(account.external_account_number, MAX_NUMBER),
         ),
-        cte="quoted-printable",  # every server accepts it
+        cte="quoted-printable",  # every mail server accepts this encoding
     )
-    message["Content-Language"] = language  # last: set_content removes such fields
+    message["Content-Language"] = language  # set these fields last, since set_content removes them
     return message
 
 
@@ -110,7 +113,7 @@ def wire_address(name: str, email: str) -> Address:
 
 
 def _ascii_domain(domain: str) -> str:
-    from email_validator import validate_email  # large, and seldom needed
+    from email_validator import validate_email  # imported here: the library is large, and seldom needed
 
     ascii_domain = validate_email(f"x@{domain}", check_deliverability=False).ascii_domain
     assert isinstance(ascii_domain, str)

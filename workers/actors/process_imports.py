@@ -1,7 +1,7 @@
 """The actor that processes imports: payload → typed account → platform records, account number and event.
 
-The imports of one message are processed together, in pieces of a bounded size: one transaction starts a piece
-(`starting`), another completes it (`completing`).
+The imports of a message are processed together, in pieces of a bounded size: a transaction starts a piece (`starting`),
+and another transaction completes the piece (`completing`).
 """
 
 import threading
@@ -46,7 +46,7 @@ class ImportProcessor:
         is_sandbox: bool = False,
         allowed_urls: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> None:
-        """`allowed_urls`: by organisation, the URLs below which its documents may lie."""
+        """`allowed_urls`: by organisation, the URLs below which its documents may be."""
         self._ledger = ledger
         self._is_sandbox = is_sandbox
         self._worker = worker
@@ -55,10 +55,9 @@ class ImportProcessor:
         self._references = References(ledger, allowed_urls)
 
     def process(self, streams: list[str]) -> None:
-        """Process these imports to their end, except those that are not due, taken by others, or of paused suppliers.
-
-        Never raises for a bad import. While the database is unavailable it waits; after the last try the
-        sweeper will retry the imports with another message.
+        """Process imports to their end, except imports that are not due, that another worker has taken, or that belong
+        to paused suppliers. Never raises for a bad import. Waits while the database is unavailable; after the last try,
+        the sweeper sends the imports again in another message.
         """
         try:
             known = until_available(lambda: traceparents(self._ledger, streams), len(streams))
@@ -88,7 +87,10 @@ class ImportProcessor:
                 measures().processed(len(part), time.perf_counter() - began)
 
     def _finish_or_postpone(self, started: list[Started], settings: SettingsByCode) -> None:
-        """Finish these imports. Safe to repeat: a step that was done, or that others have taken over, is refused."""
+        """Finish or postpone imports.
+
+        This call may be repeated: the log refuses a step that was done before, or by another worker.
+        """
         try:
             until_available(lambda: self._finish(started, settings), len(started))
         except StoreUnavailable:
@@ -98,9 +100,9 @@ class ImportProcessor:
             self._completer.postpone(started)
 
     def _without_sandbox_outcomes(self, started: Sequence[Started], settings: SettingsByCode) -> list[Started]:
-        """End the imports whose account number selects an outcome, and return those to finish now.
+        """End the imports whose account number selects an outcome, and return the imports to finish now.
 
-        A timer finishes each slow one, so that the others do not wait for it.
+        A timer finishes each slow import, so that other imports do not wait.
         """
         at = self._ledger.time()
         outcomes = {attempt.stream: command_for(attempt.stream, attempt.process, at) for attempt in started}
@@ -140,13 +142,14 @@ class ImportProcessor:
             self._completer.complete(batch, is_dry_run=is_dry_run)
 
     def _read(self, started: Sequence[Started], settings: SettingsByCode) -> tuple[list[Ready], dict[str, Command]]:
-        """Return the imports whose accounts could be read, and for each of the others the command that ends it."""
+        """Return the imports whose accounts could be read, and for each other import the command that ends it."""
         digests = {
             attempt.stream: attempt.process.staged.payload_sha256 for attempt in started if attempt.process.staged
         }
         payloads = self._ledger.payloads(digests)
         archived = self._archived([stream for stream in digests if stream not in payloads])
-        with self._ledger.connection() as connection:  # sorted: rows of accounts created together lie together
+        # sorted, so that rows of accounts that are created together are neighbours
+        with self._ledger.connection() as connection:
             numbers = iter(sorted(draw_account_numbers(connection, len(payloads))))
         at = now()
         today = today_in_germany(at)
@@ -175,7 +178,7 @@ class ImportProcessor:
             return {stream for stream in streams if archive_url(connection, identity_of(stream)[0], stream) is not None}
 
     def _checked(self, read: Sequence[Ready], settings: SettingsByCode, failures: dict[str, Command]) -> list[Ready]:
-        """Return the imports whose references are valid. For each of the others, add a command to `failures`."""
+        """Return the imports whose references are valid. For each other import, add a command to `failures`."""
         ready: list[Ready] = []
         found = self._references.findings([prepared.references for prepared in read], settings) if read else []
         for prepared, findings in zip(read, found, strict=True):
@@ -191,5 +194,5 @@ class ImportProcessor:
 
 
 def _payload_bytes(state: object) -> int:
-    """Return the bytes of the payload that an import was staged with; 0 if this is not the state of an import."""
+    """Return the size of an import's staged payload; 0 if `state` is not the state of an import."""
     return state.staged.payload_bytes if isinstance(state, ImportProcess) and state.staged is not None else 0

@@ -16,9 +16,12 @@ from redaction.text import message_of
 CHECK_EVERY_S = 0.1
 """Interval between two checks for waiting imports [seconds]."""
 JOB_S = 2.0
-"""Time for a job while other jobs wait [seconds]. Beyond, it ends after the portion, and the sweeper sends it again."""
+"""Time for a job while other jobs wait [seconds].
+
+After this time, the job stops after a portion, and the sweeper sends it again.
+"""
 MAX_PAUSE_S = 15.0
-"""Longest pause for imports between two portions [seconds]. Shorter than the lease."""
+"""Longest pause for imports between two portions [seconds], shorter than the job's lease."""
 
 logger = structlog.get_logger()
 
@@ -32,7 +35,7 @@ class Reconciler:
         self._stop = stop
 
     def work(self, jobs: list[str]) -> None:
-        """Work on these jobs until they end or the process stops. Never raises."""
+        """Work on the jobs of a message until they end or the process stops. Never raises."""
         for job in jobs:
             try:
                 self._reconcile(job, self._worker())

@@ -5,9 +5,9 @@ market participant is a warning, or an error for a strict supplier. An account c
 organisations that may write to its supplier, and to those of the service's operator.
 
 Another live account with the same supply point causes a warning. The other account is looked up before the account's
-own transaction, so two workers that process two such accounts at the same moment do not find each other's account. A
-later account gets the warning. A lock would prevent this, but would cost every account two locks. In a batch, the
-second account gets the warning even if the platform's tables refuse the first.
+transaction, so two workers that process two accounts with the same supply point at the same moment do not find each
+other's account. A lock would prevent this, but every account would need two locks. In a batch, the second account gets
+the warning even if the platform's tables refuse the first account.
 """
 
 import time
@@ -45,14 +45,16 @@ CROSS JOIN LATERAL (
     LIMIT 1
 ) AS live
 """
-"""Stops at the first account of a supply point: a source may use the same one in all of its accounts."""
+"""Query that stops at the first account of a supply point, since a source may use the same supply point in all of its
+accounts.
+"""
 _SELECT_KNOWN = "SELECT stream FROM events WHERE stream = ANY(%s) AND version = 1"
 _SELECT_WRITERS = """
 SELECT DISTINCT wanted.supplier, organisation
 FROM unnest(%s::text[]) AS wanted (supplier)
 JOIN access_key ON role IN ('importer', 'operator') AND suppliers && ARRAY[wanted.supplier, '*']
 """
-"""Includes revoked keys: participants that were sent with them stay."""
+"""Query that includes revoked keys, because participants that were sent with these keys stay."""
 
 
 logger = structlog.get_logger()
@@ -80,10 +82,11 @@ FieldSteps = tuple[str | int, ...]
 
 
 class AccountReferences(msgspec.Struct, frozen=True):
-    """References of an account, which is dropped to save memory before they are checked.
+    """References of an account.
 
-    `operators` and `live_points` (supply points whose supply has not ended) are (steps, code or identifier). The
-    steps are those of its path in the account. `creates_account`: False for a dry run.
+    They are read before the account is dropped to save memory, and checked later. `operators` and `live_points` (supply
+    points whose supply has not ended) are pairs (steps, code or identifier), with the steps of the path in the account.
+    `creates_account`: False for a dry run.
     """
 
     supplier: str
@@ -106,10 +109,10 @@ def references_of(account: Account, today: date, *, is_dry_run: bool) -> Account
 
 
 class References:
-    """Checks references against the database. Caches participants that exist: they are never removed."""
+    """Checks references against the database. Caches existing participants, which are never removed."""
 
     def __init__(self, ledger: Ledger, allowed_urls: Mapping[str, Sequence[str]] = MappingProxyType({})) -> None:
-        """`allowed_urls`: by organisation, the URLs below which its documents may lie."""
+        """`allowed_urls`: by organisation, the URLs below which its documents may be."""
         self._ledger = ledger
         self._allowed_urls = allowed_urls
         self._known: set[str] = set()
@@ -189,7 +192,8 @@ def _missing(
 ) -> dict[str, set[str] | None]:
     """Return the paths without a document, by supplier.
 
-    None if the supplier's document store does not answer, or its root is not at a URL allowed to its organisation.
+    The value of a supplier is None if its document store does not answer, or its root is not below a URL that its
+    organisation may use.
     """
     paths_of: dict[str, list[str]] = {}
     for account in accounts:

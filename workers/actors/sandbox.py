@@ -12,7 +12,7 @@ from eventstore.aggregates.import_process import FailImport, ImportProcess, Post
 
 AGAIN_AFTER = timedelta(seconds=1)
 MAX_SLOW_S = 50
-"""Longest time that an import is in progress [seconds]. Shorter than its lease."""
+"""Longest time that an import of a sandbox is in progress [seconds], shorter than its lease."""
 
 _ERRORED = re.compile(r"-ERRORED-([A-Za-z0-9_]{1,64})\Z")
 _TRANSIENT = re.compile(r"-TRANSIENT-([1-4])\Z")
@@ -20,7 +20,7 @@ _SLOW = re.compile(r"-SLOW-([0-9]{1,2})S\Z")
 
 
 def command_for(stream: str, process: ImportProcess, at: datetime) -> Command | None:
-    """Return the command that replaces the processing of this attempt; None if the number has no such ending."""
+    """Return the command that ends an attempt of a sandbox; None if the account number has no such ending."""
     external = identity_of(stream)[1]
     if (match := _ERRORED.search(external)) is not None:
         code = match.group(1)

@@ -1,7 +1,8 @@
 """The actor that sends e-mails to customers: at most once, after the account is committed. Each outcome is an event.
 
-Each attempt is in the log before the mail server is called. A failure before the last byte of the message is certain,
-and is tried again. If the answer to the last byte is missing, the outcome is unknown and the message is not sent again.
+Each attempt is appended to the log before the mail server is called. After a failure before the last byte of the
+message, the message was certainly not sent, and another attempt is made. If the answer to the last byte is missing, the
+outcome is unknown, and the message is not sent again.
 """
 
 import contextlib
@@ -49,7 +50,7 @@ logger = structlog.get_logger()
 
 
 class NotSent(Exception):
-    """The message was certainly not sent. `is_final`: another attempt would fail as well."""
+    """The message was certainly not sent. `is_final`: another attempt would fail, too."""
 
     def __init__(self, code: str, *, is_final: bool) -> None:
         super().__init__(code)
@@ -68,7 +69,7 @@ class MailSender:
         self._not_secure: str | None = None
 
     def send(self, streams: list[str]) -> None:
-        """Send the messages that these streams request, unless another worker has started them.
+        """Send the requested messages of the streams, unless another worker has started them.
 
         Without a mail server that offers TLS, messages wait and no attempt is counted.
         """
@@ -110,7 +111,7 @@ class MailSender:
             self._ledger.execute_many({stream: ended}, at=now(), by=self._by)
 
     def _ended(self, server: MailServer, stream: str, mail: CustomerMail) -> Command:
-        """Send the message, and return the command that records the outcome. Every attempt ends."""
+        """Send the message, and return the command that records the outcome of the attempt."""
         attempt = mail.attempt
         try:
             message = self._message(server, stream, mail)
@@ -184,7 +185,7 @@ def encoded_mail(message: EmailMessage) -> EncodedMail:
 def deliver(server: MailServer, encoded: EncodedMail) -> None:
     """Send the message to the mail server. Raises NotSent if the server has certainly not accepted it.
 
-    After any other error it is unknown whether the message was sent.
+    After any other error, the message may have been sent.
     """
     with contextlib.ExitStack() as stack:
         try:

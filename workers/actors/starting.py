@@ -18,7 +18,10 @@ from workers.backoff import backoff
 MAX_ATTEMPTS = 5
 LEASE = timedelta(seconds=60)
 LONGEST_LEASE = timedelta(minutes=10)
-"""Time after its last change at which an import is released in any case. A forged lease could have no end."""
+"""Longest lease of an import after its last change, also if its event names a later end.
+
+A forged lease could have no end.
+"""
 TRY_AGAIN_AFTER_S = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 """Pauses between tries while the database is unavailable [seconds]. Their sum is shorter than the lease."""
 
@@ -28,7 +31,7 @@ logger = structlog.get_logger()
 
 
 class Started(msgspec.Struct, frozen=True):
-    """An import that this worker has started. `process.start` is the version of its stream since then."""
+    """An import that this worker has started. `process.start` is the stream's version after the start."""
 
     stream: str
     process: ImportProcess
@@ -48,7 +51,7 @@ class Starter:
         self._lease_lock = threading.Lock()
 
     def start(self, streams: Sequence[str], loaded: Mapping[str, Loaded | StreamUnreadable]) -> list[Started]:
-        """Start the imports that are due and that no other worker has. Raises StoreUnavailable after the last try."""
+        """Start imports that are due and that no other worker processes. Raises StoreUnavailable after the last try."""
         at = until_available(self._ledger.time, len(streams))
         command = StartImport(worker=self._worker(), lease_until=self._lease_from(at), max_attempts=MAX_ATTEMPTS)
         attempts = 0
@@ -72,7 +75,10 @@ class Starter:
         return until_available(start, len(streams))
 
     def _lease_from(self, at: datetime) -> datetime:
-        """Return the end of a lease. Each call returns another time, since threads share the worker's number."""
+        """Return the end of a lease.
+
+        Each call returns another time, by which threads with the same worker's number recognise their own starts.
+        """
         with self._lease_lock:
             self._newest_lease = max(at + LEASE, self._newest_lease + timedelta(microseconds=1))
             return self._newest_lease
@@ -84,7 +90,7 @@ class Starter:
 
 
 def until_available(work: Callable[[], T], imports: int) -> T:
-    """Return the result of the work, which is repeated after a pause while the database is unavailable.
+    """Return the result of the work, and repeat the work after a pause while the database is unavailable.
 
     Imports that were started belong to this worker until their lease ends. Raises StoreUnavailable after the last try.
     """

@@ -22,9 +22,10 @@ _ERASED = ("payload_erased", "The payload was erased; send it again.")
 def account_of(
     body: bytes | None, process: ImportProcess, terms: Terms, at: datetime, *, is_archived: bool = False
 ) -> Account | FailImport:
-    """Return the account in a stored payload, or the command that fails the import. `body` is None if it is gone.
+    """Return the account in a stored payload, or the command that fails the import.
 
-    The account is checked again, unless this edition of the rules has accepted it and these terms accept it as well.
+    `body` is None if the payload was erased. The account is checked again, unless the present edition of the rules has
+    accepted it and the present terms also accept it.
     """
     staged = process.staged
     if body is None:
@@ -39,9 +40,10 @@ def account_of(
 
 
 def checked_account(body: bytes, process: ImportProcess, terms: Terms, at: datetime) -> Account | FailImport:
-    """Check the account by today's rules. Return it, or the command that fails the import.
+    """Check the account by today's rules.
 
-    Fields that were dropped when the payload was staged are dropped again, whatever the terms say now.
+    Return the account, or the command that fails the import. Fields that were dropped when the payload was staged are
+    dropped again, also under other terms.
     """
     try:
         submission = stored_submission(body)

@@ -1,8 +1,8 @@
 """Log one line `import ended` for each import that ends, in whatever way and after any number of attempts.
 
 One follower reads the ends from the log of events, so a worker that dies after its commit loses no line. The follower
-saves its position after the lines are written, and does not repeat lines if its position could not be saved. If it is
-killed before it saves its position, the next process repeats the last lines, with the same `position`.
+saves its position after the lines are written, and repeats no lines if it could not save its position. If the process
+is killed before it saves its position, the next process repeats the last lines, with the same `position`.
 """
 
 import threading
@@ -39,7 +39,7 @@ LIMIT 1
 
 
 class EndedLine(msgspec.Struct, frozen=True, kw_only=True):
-    """Log line about an import that has ended. Its texts hold no personal data."""
+    """Log line about an import that has ended, without personal data."""
 
     event: str = "import ended"
     level: str = "info"
@@ -61,9 +61,10 @@ class EndedLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EndedImports(Follower):
-    """Follower that logs a line for each import that ends, until `stop` is set. It survives the loss of Postgres.
+    """Follower that logs a line for each import that ends, until `stop` is set.
 
-    One is active, by an advisory lock. Lines of many imports are written in one call.
+    It survives the loss of Postgres. Only one such follower is active, by an advisory lock. Lines of many imports are
+    written in one call.
     """
 
     name = FOLLOWER
@@ -86,7 +87,7 @@ class EndedImports(Follower):
                 stop.wait(follow.POLL_S)
 
     def write_lines(self, connection: Connection[Any]) -> bool:
-        """Write a line for each import that has ended since the last call; return whether there may be more."""
+        """Write a line for each import that has ended since the last call. Return whether more may follow."""
         position = follow.checkpoint(connection, FOLLOWER)
         events, last_position = follow.read_after(connection, position, _WATCHED, limit=READ_LIMIT)
         lines = [
@@ -106,7 +107,7 @@ class EndedImports(Follower):
 def _is_end(connection: Connection[Any], event: follow.Followed) -> bool:
     """Return True if the import ends with this event. An erasure ends an import that had not ended before.
 
-    Return False for an event that cannot be read: its stream may be no import.
+    Return False for an event that cannot be read, since its stream may not be an import.
     """
     if isinstance(event.event, Unreadable):
         return False

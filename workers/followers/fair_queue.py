@@ -1,7 +1,8 @@
-"""Fair queue: messages are filled from all suppliers in turn, so that none waits for all streams of another.
+"""Fair queue:
 
-The lane of a supplier is a queue in memory of a limited length. Further streams wait in the database, where the
-sweeper finds them when the lane is shorter again.
+messages are filled from all suppliers in turn, so that no supplier waits for all streams of another. The lane of a
+supplier is a queue in memory with a limited length. Further streams wait in the database, where the sweeper finds them
+when the lane is shorter again.
 """
 
 import time
@@ -16,15 +17,15 @@ LANE = 2_000
 FEW = 100
 """Streams in memory for one supplier, if very many suppliers wait."""
 ALL_LANES = 100_000
-"""Streams in memory for all suppliers together. Beyond it, a supplier's lane holds FEW."""
+"""Streams in memory for all suppliers together. Beyond this number, a supplier's lane has at most FEW streams."""
 ALONE = 20
-"""Fixed cost of a message, as the number of imports that take a worker the same time."""
+"""Fixed cost of a message: the number of imports that a worker processes in the time that a message takes."""
 RESEND_AFTER_S = 5.0
-"""Pause before a stream that still waits gets another message [seconds]. The first may be lost."""
+"""Pause before a stream that still waits gets another message [seconds], since the first message may be lost."""
 
 
 class Waiting(msgspec.Struct, frozen=True, gc=False):
-    """A stream with work to do since the event at `position`. `is_alone`: it gets a message of its own."""
+    """A stream with work to do since the event at `position`. `is_alone`: the stream gets a separate message."""
 
     position: int
     payload_bytes: int = 0
@@ -39,13 +40,13 @@ class FairQueue:
         self._lanes: dict[str, dict[str, Waiting]] = {}
         self._number = 0
         self._sent: dict[str, tuple[float, int]] = {}
-        """Time when a stream was sent, and the position since which it had waited."""
+        """By stream: time of its message, and the position since which the stream had waited."""
         self._per_minute = per_minute
         self._minute = 0
         self._sent_per_minute: dict[str, int] = {}
         """Streams sent in this minute, by supplier."""
         self.cut: set[str] = set()
-        """Suppliers whose lane was full for a stream since the sweeper has last read all their waiting imports."""
+        """Suppliers whose full lane has refused a stream since the sweeper has last read all their waiting imports."""
 
     def __len__(self) -> int:
         return self._number
@@ -61,9 +62,10 @@ class FairQueue:
         return [supplier for supplier, lane in self._lanes.items() if 2 * len(lane) > self.capacity]
 
     def add(self, supplier: str, stream: str, waiting: Waiting) -> bool:
-        """Add a stream to its supplier's lane. Return False if the lane is full.
+        """Add a stream to its supplier's lane.
 
-        A stream that was sent within RESEND_AFTER_S is added again only if it waits since a later event.
+        Return False if the lane is full. A stream that was sent within RESEND_AFTER_S is added again only if it waits
+        since a later event.
         """
         sent_at, position = self._sent.get(stream, (0.0, -1))
         if position >= waiting.position and time.monotonic() - sent_at < RESEND_AFTER_S:
@@ -78,13 +80,13 @@ class FairQueue:
         return True
 
     def forget_sent(self) -> None:
-        """Allow all streams to be added again at once: their messages may be lost."""
+        """Allow all streams to be added again at once, because their messages may be lost."""
         self._sent.clear()
 
     def take(self, limit: int) -> list[list[str]]:
         """Take streams from all lanes in turn, up to the cost `limit`, and return them as messages.
 
-        A stream costs 1, or ALONE if it gets a message of its own. Streams of a message are processed together.
+        A stream costs 1, or ALONE if it gets a separate message. Streams of a message are processed together.
         """
         shared: dict[str, int] = {}
         alone: list[list[str]] = []
@@ -99,7 +101,7 @@ class FairQueue:
         return [*in_batches(shared, shared.__getitem__, MAX_OPEN_BYTES), *alone]
 
     def _take_share(self, supplier: str, share: int, shared: dict[str, int], alone: list[list[str]]) -> int:
-        """Take a supplier's share, and return its cost. The supplier goes to the end of the line."""
+        """Take a supplier's share, and return its cost. After that, it is the turn of the other suppliers."""
         lane = self._lanes.pop(supplier)
         if self._per_minute is not None:
             share = min(share, self._per_minute - self._sent_per_minute.get(supplier, 0))
@@ -125,7 +127,7 @@ class FairQueue:
         return cost
 
     def _allowed(self) -> list[str]:
-        """Return the suppliers below their limit per minute, the one that has waited longest first."""
+        """Return the suppliers below their limit per minute. The supplier that has waited longest is first."""
         if self._per_minute is None:
             return [*self._lanes]
         if (minute := int(time.monotonic() // 60)) != self._minute:

@@ -18,7 +18,7 @@ RETRY_S = 1.0
 
 
 def ends_work(connection: Connection[Any], *waits_for: type[Exception]) -> Callable[[Exception], bool]:
-    """Return a function that selects the errors after which all of a leader's work must start again."""
+    """Return a function that returns True for errors after which all of a leader's work must start again."""
     return lambda error: connection.closed or isinstance(error, (ReadOnlySqlTransaction, *waits_for))
 
 
@@ -26,7 +26,7 @@ class Follower(ABC):
     """Work of one process at a time, on a connection that holds an advisory lock; other processes stand by.
 
     The work returns when `stop` is set, and reports its success under `name`. An error of `waits_for` is reported as a
-    trouble of that name, and the work starts again, here or in another process.
+    trouble of that name, and the work starts again, in this or another process.
     """
 
     name: ClassVar[str]
@@ -43,7 +43,7 @@ class Follower(ABC):
         """Work on the connection until `stop` is set."""
 
     def start(self, stop: threading.Event) -> threading.Thread:
-        """Start a thread that does `run`, and return it."""
+        """Start a thread that calls `run`, and return the thread."""
         return supervision.thread(self.name, lambda: self.lead(stop), stop)
 
     def run(self, stop: threading.Event) -> None:

@@ -1,11 +1,9 @@
 """Owner's tasks: requests of users that need the rights of the database's owner, which only the relay has.
 
-One process executes them at a time, by an advisory lock. This process checks the user's current rights before each
-task. Every task can be repeated: a task is tried until it succeeds while the database is away, and fails if the process
-ends during three attempts.
-
-A proposal needs the approval of a second person, and so does each kind of `four_eyes`, whatever the request says. The
-digest of its preview is compared before its first change.
+Only one process executes tasks at a time, by an advisory lock, and checks the user's current rights before each task.
+Every task can be repeated: if the database is unavailable, a task is tried until it succeeds; if the process ends
+during three attempts, the task fails. A proposal, and each task of a kind in `four_eyes`, needs the approval of a
+second person. The digest of a proposal's preview is compared before the first change.
 """
 
 import threading
@@ -67,10 +65,12 @@ from workers.row_differences import ROWS, differing_rows
 
 PROGRESS_EVERY_S = 0.5
 PAUSE_S = 0.25
-"""Shortest pause between two queries for tasks [seconds]. Every append notifies this thread, and few are tasks."""
+"""Shortest pause between two queries for tasks [seconds], since every append notifies this thread, but few appends are
+tasks.
+"""
 JOBS = 2
 VerifyLog = Callable[[Mapping[str, str], Progress], dict[str, Any]]
-"""Function that verifies the log as the verb does, and returns its findings."""
+"""Function that verifies the log like `importledger verify`, and returns the findings."""
 
 _WRITE_PROGRESS = """
 INSERT INTO owner_task_progress AS p (task_id, done, total, outcome, written_at)
@@ -105,7 +105,10 @@ class OwnerTasks(Follower):
         self._admin_url = admin_url
         self._verify_log = verify_log
         self._begun: dict[str, int] = {}
-        """Attempts that a lost database has interrupted, by task. They continue without being counted again."""
+        """Attempts that a lost database has interrupted, by task.
+
+        Such an attempt continues without being counted again.
+        """
 
     def work(self, connection: Connection[Any], stop: threading.Event) -> None:
         while not stop.is_set():
@@ -139,7 +142,7 @@ class OwnerTasks(Follower):
         except StoreUnavailable as error:
             self._begun[task_id] = attempt
             raise StoreUnavailable(first_line(error)) from error
-        except Exception as error:  # an error ends the task, and not the relay
+        except Exception as error:  # an error ends the task, not the relay
             reason = (
                 str(error)
                 if isinstance(error, Refused | OperatorError | NotAllowed | NotAuthentic | UserNotPossible)
@@ -159,9 +162,8 @@ class OwnerTasks(Follower):
         )
 
     def _subjects(self, task_id: str, request: OwnerTaskRequested) -> Subjects:
-        """Return the subjects of an approved proposal, and save them for a further attempt.
-
-        That attempt may find a part carried out. Raises ProposalFailed if something has changed since the proposal.
+        """Return the subjects of an approved proposal, and save them for a further attempt, which may find that a part
+        was carried out. Raises ProposalFailed if the subjects have changed since the proposal.
         """
         with self._ledger.connection() as connection:
             rows = rows_of(connection, _SELECT_SUBJECTS, task_id)
@@ -175,7 +177,9 @@ class OwnerTasks(Follower):
         return subjects
 
     def _attempt(self, task_id: str) -> int | None:
-        """Return the number of the attempt, new or interrupted in this process; None if it must not start."""
+        """Return the number of a new attempt, or of an attempt that was interrupted in this process; None if no attempt
+        may start.
+        """
         stream, begun = stream_of(task_id), self._begun.pop(task_id, 0)
         if begun and self._ledger.load([stream])[stream].state.attempts == begun:
             return begun
@@ -198,7 +202,7 @@ class OwnerTasks(Follower):
             logger.info("owner's task has ended", task=task_id)
 
     def _execute(self, task_id: str, request: OwnerTaskRequested, subjects: Subjects | None = None) -> dict[str, Any]:
-        """Carry out the request and return its result. A proposal changes nothing but its subjects."""
+        """Carry out the request and return its result. A proposal changes only its subjects."""
         values = request.arguments
         if request.kind == "log_verify":
             with self._ledger.connection() as connection:
@@ -273,14 +277,14 @@ class OwnerTasks(Follower):
 
 
 class NotAuthentic(Exception):
-    """The request has no MAC of the api, so it was written by somebody else who can write to the database."""
+    """The request has no MAC of the api, so an attacker has written it into the database."""
 
     def __str__(self) -> str:
         return "the request must have a MAC of the api"
 
 
 class NotAllowed(Exception):
-    """The user does not have the right to do this now."""
+    """The user does not have the right to the operation at present."""
 
     def __str__(self) -> str:
         return NOT_ALLOWED
@@ -289,7 +293,7 @@ class NotAllowed(Exception):
 def write_progress(connection: Connection[Any], task_id: str, done: int, total: int, outcome: str = "") -> None:
     """Save the number of events that are done, their total, and the result as JSON once the task has ended.
 
-    Without an outcome, the saved one stays: before the end, a proposal has its subjects there.
+    Without an outcome, the saved outcome stays: before the end, this column has the subjects of a proposal.
     """
     connection.execute(_WRITE_PROGRESS, (task_id, done, total, outcome, now()))
 
@@ -297,9 +301,9 @@ def write_progress(connection: Connection[Any], task_id: str, done: int, total: 
 def _compare_with_live(
     admin_url: str, connection: Connection[Any], projection: Projection, built: ProjectionVersion
 ) -> dict[str, Any]:
-    """Return the rows that differ from the live version; nothing if they cannot be compared.
+    """Return the rows of a new version that differ from the live version.
 
-    The new version is whole without it, so a failure is logged and does not fail the build.
+    A failure of this comparison is logged and does not fail the build.
     """
     try:
         with side_by_side(admin_url, connection, projection, built):

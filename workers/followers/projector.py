@@ -1,8 +1,8 @@
 """The projector: keeps the projections that follow the log up to date, each from its own position.
 
-One projector is active, by an advisory lock. The position changes in the transaction of the rows, so a crash repeats
-nothing. If the content of an event cannot be projected, its stream is parked and the others continue. Any other failure
-stops its projection until the cause is gone.
+One projector is active, by an advisory lock. The position changes in the transaction of the rows, so a crash repeats no
+event. If the content of an event cannot be projected, its stream is parked, and all other streams continue. Any other
+failure stops only its projection, until the projection succeeds again.
 """
 
 import threading
@@ -39,7 +39,7 @@ class _Read(msgspec.Struct, frozen=True):
     after: int
     last_position: int
     batch: Sequence[tuple[str, Seen | Poison]]
-    """(topic, event): each projection selects events by topic."""
+    """Pairs (topic, event), since each projection selects events by topic."""
     is_all: bool
     """True if the log had no more events."""
 
@@ -73,7 +73,7 @@ class Projector(Follower):
                 follow.wait(connection)
 
     def _advance_supervised(self, connection: Connection[Any], projection: Projection) -> bool:
-        """Project the next events. A failure stops this projection only, and is tried again after a pause."""
+        """Project the next events. A failure stops only this projection, which is tried again after a pause."""
         name, has_more = work_name(projection.name), False
         if supervision.is_due(name):
             with supervision.part(name, passes=ends_work(connection, StoreUnavailable)):
@@ -83,7 +83,7 @@ class Projector(Follower):
     def advance(self, connection: Connection[Any], projection: Projection) -> bool:
         """Project the next events. Return False if there were no more."""
         with connection.transaction():
-            live = lock_live_version(connection, projection.name)  # waits for a switch or a healing to commit
+            live = lock_live_version(connection, projection.name)  # wait until a switch or a healing commits
             if live.is_outdated(projection):
                 self._warn_outdated(projection.name)
                 return False
@@ -126,9 +126,9 @@ class Projector(Follower):
         return poisoned
 
     def _read_after(self, connection: Connection[Any], position: int) -> "_Read":
-        """Return events that include those after the position, read once for all projections.
+        """Return the events after the position, possibly with earlier events, read once for all projections.
 
-        A projection at another position, because it is new or was rebuilt, is at the common position afterwards.
+        A projection at another position, because it is new or was rebuilt, reaches the common position with this read.
         """
         read = self._read
         if read is None or not read.after <= position < read.last_position:

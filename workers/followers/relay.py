@@ -2,11 +2,11 @@
 
 The log is the outbox. The relay reads it to its end and adds each stream that is due to the lane of its supplier, a
 queue in memory (`workers.followers.fair_queue`). Messages are filled from all lanes in turn, and few messages wait for
-workers at a time: so a supplier waits only a short time, however much another has sent. The checkpoint is saved before
-messages are sent: streams that a crash loses are in the status view, where the sweeper finds them. An idle service
-sends messages at once; a busy one gathers streams for a message.
-One relay is active, by an advisory lock; others stand by. While intake has priority (`workers.intake`), the relay sends
-one message per interval.
+workers at a time, so a supplier waits only a short time, even if another supplier has sent many accounts. The
+checkpoint is saved before messages are sent. Streams that a crash loses are in the status view, where the sweeper finds
+them. An idle relay sends messages at once; a busy relay gathers streams for a message. Only one relay is active, by an
+advisory lock; other relays stand by. While intake has priority (`workers.intake`), the relay sends one message per
+interval.
 """
 
 import threading
@@ -34,9 +34,12 @@ from workers.intake import CHECK_EVERY_S, Intake
 
 FOLLOWER = "relay"
 MESSAGES_PER_WORKER = 1
-"""Full messages that may wait for each worker process. With more, a supplier would wait longer for its next message."""
+"""Full messages that may wait for each worker process.
+
+With more waiting messages, a supplier would wait longer for its turn.
+"""
 MAILS_PER_MINUTE = 600
-"""E-mails of one supplier in a minute. Further ones wait."""
+"""E-mails of one supplier in a minute. Further e-mails wait."""
 READ_LIMIT = 3 * STREAMS_PER_MESSAGE
 """Events per query of the log."""
 YIELDING_S = 2.0
@@ -46,7 +49,7 @@ COUNT_EVERY_S = 2.0
 GATHER_S = 0.2
 """Pause after a message that was not full [seconds]. Streams that arrive meanwhile share the next message."""
 FULL_PAUSE_S = 0.05
-"""Pause while imports wait because the workers' queue is full [seconds]. A longer one leaves workers idle."""
+"""Pause while imports wait because the workers' queue is full [seconds]. A longer pause would leave workers idle."""
 
 _QUEUES: dict[str, Queue] = {
     topic: queue
@@ -79,7 +82,10 @@ class Relay(Follower):
         self.lanes = {IMPORTS: FairQueue(), MAILS: FairQueue(per_minute=MAILS_PER_MINUTE)}
         self._sweeper = Sweeper(ledger, dispatcher, self.lanes)
         self._costs: dict[Queue, deque[int]] = {queue: deque(maxlen=1_000) for queue in self.lanes}
-        """Cost of each of the last messages, by queue: the number of its streams, but at least ALONE."""
+        """Costs of the last messages, by queue.
+
+        The cost of a message is the number of its streams, but at least ALONE.
+        """
         self._workers, self._counted_at = 0, float("-inf")
 
     def work(self, connection: Connection[Any], stop: threading.Event) -> None:
@@ -106,9 +112,9 @@ class Relay(Follower):
                 self._pause(connection, stop, sent, has_priority=has_priority)
 
     def _pause(self, connection: Connection[Any], stop: threading.Event, sent: int, *, has_priority: bool) -> None:
-        """Pause briefly while intake has priority, streams wait, or few were sent; wait for the log if none was sent.
+        """Pause briefly while intake has priority, while streams wait, or after a message that was not full.
 
-        Without any of these there is no pause: a full message was sent, and no stream is left.
+        If no message was sent, wait for the log. After a full message without waiting streams, do not pause.
         """
         if has_priority or 0 < sent < STREAMS_PER_MESSAGE or any(self.lanes.values()):
             pause = FULL_PAUSE_S if self.lanes[IMPORTS] and self._workers else GATHER_S
@@ -137,10 +143,10 @@ class Relay(Follower):
         return last_position, len(events) == READ_LIMIT
 
     def _enqueue(self, queue: Queue, waiting: int, limit: int | None = None) -> int:
-        """Send messages with streams of all suppliers in turn. Return the number of streams.
+        """Send messages with streams of all suppliers in turn.
 
-        Sending ends when enough messages wait or hold `limit` streams. `waiting` is the number of messages of this
-        queue that no worker has fetched yet.
+        Return the number of sent streams. Sending ends when enough messages wait, or `limit` streams were sent.
+        `waiting` is the number of messages of this queue that no worker has fetched yet.
         """
         lanes, costs, sent = self.lanes[queue], self._costs[queue], 0
         known = [*costs][-waiting:] if waiting else []

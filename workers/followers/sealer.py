@@ -1,7 +1,7 @@
 """The sealer: at an interval, seal the new events and copy the checkpoint to a place outside of the database.
 
-One sealer is active, by an advisory lock. Writers never wait for the sealer. The sealer also signs the statements that
-other processes request (`eventstore.proof.statement`): of these processes, only the sealer's has the key.
+Only one sealer is active, by an advisory lock. Writers never wait for the sealer. The sealer also signs the statements
+that other processes request (`eventstore.proof.statement`), because only the sealer's process has the key.
 """
 
 import threading
@@ -23,7 +23,7 @@ from eventstore.proof.statement import WaitingStatement, refuse_waiting, sign_wa
 from telemetry.supervision import supervision
 
 CHECK_EVERY_S = 0.25
-"""Interval between two checks for statements to sign, and for a log that is not compared yet [seconds]."""
+"""Interval between two checks for statements to sign, and for a log that was not compared yet [seconds]."""
 
 logger = structlog.get_logger()
 
@@ -44,7 +44,7 @@ class Sealer:
         return supervision.thread("sealer", lambda: self.run(stop), stop)
 
     def run(self, stop: threading.Event) -> None:
-        """Seal at every interval, for waiting statements, after a failure, and as soon as a database answers again."""
+        """Seal at every interval, when statements wait, after a failure, and as soon as the database answers again."""
         due = time.monotonic()
         while not stop.wait(CHECK_EVERY_S):
             try:
@@ -57,7 +57,7 @@ class Sealer:
                 due = time.monotonic() + min(self._every_s, self.seal(waiting))
 
     def seal(self, waiting: Sequence[WaitingStatement] = ()) -> float:
-        """Seal once, unless another sealer is active; then sign the statements that wait.
+        """Seal once, unless another sealer is active, and sign the waiting statements.
 
         Return the pause before the next attempt [seconds]; infinity after a success.
         """
@@ -88,6 +88,6 @@ class Sealer:
         return inf
 
     def _read_state(self) -> tuple[list[WaitingStatement], bool]:
-        """Return the statements that wait, and True if the log was compared since the database has started."""
+        """Return the waiting statements, and True if the log was compared since the database has started."""
         with self._ledger.connection() as connection:
             return waiting_statements(connection), is_compared(connection)

@@ -1,8 +1,8 @@
 """The sweeper: adds streams that are due, and on which no worker works, to the lane of their supplier.
 
-All reasons are treated alike: lost messages, a flushed Redis, dead and hanging workers, schedule windows, postponed
-imports, and imports for which the lane was full. An import with an earlier attempt gets a message of its own: if it
-kills its worker, no other import is affected.
+A stream may be due because of a lost message, a flushed Redis, a dead or hanging worker, a schedule window, a postponed
+attempt, or a full lane. An import with an earlier attempt gets a separate message, so that no other import is affected
+if it kills its worker.
 """
 
 import time
@@ -88,7 +88,9 @@ CROSS JOIN LATERAL (
 WHERE supplier <> ALL(%(full)s::text[]) AND waiting.number > 0
   AND NOT EXISTS (SELECT FROM import_supplier AS s WHERE s.code = supplier AND s.status = 'paused')
 """
-"""Next waiting imports of each supplier whose lane is not full. There are no more if `number` is below the limit.
+"""Query of the next waiting imports of each supplier whose lane is not full.
+
+If `number` is below the limit, the supplier has no further waiting imports.
 
 Imports of paused suppliers are left out until the supplier is ongoing again.
 """
@@ -97,7 +99,10 @@ logger = structlog.get_logger()
 
 
 class Sweeper:
-    """Part of the active relay. Remembers its position in the waiting imports."""
+    """Part of the active relay that adds due streams to lanes.
+
+    It stores its position in the waiting imports in memory.
+    """
 
     def __init__(self, ledger: Ledger, dispatcher: Dispatcher, lanes: Mapping[Queue, FairQueue]) -> None:
         self._ledger = ledger
@@ -111,7 +116,9 @@ class Sweeper:
         self._next_deletion_at = 0.0
 
     def sweep_when_due(self, connection: Connection[Any], relayed: int) -> None:
-        """Sweep once a second. In between, read more for suppliers who have more imports and whose lane is not full.
+        """Sweep once a second.
+
+        Between two sweeps, read further imports of suppliers that have more imports and whose lane is not full.
 
         `relayed` is the relay's position: later events reach the lanes through the relay.
         """
@@ -145,7 +152,10 @@ class Sweeper:
             delete_old_attempts(connection, now())
 
     def _postpone_abandoned(self, connection: Connection[Any]) -> None:
-        """Postpone imports with an expired lease or a lost worker. Imports of a lost worker are due at once."""
+        """Postpone imports whose lease has expired or whose worker is lost.
+
+        Imports of a lost worker are due at once.
+        """
         parameters = {"lock_class": locks.WORKERS, "limit": LIMIT, "longest_lease": LONGEST_LEASE}
         commands = {}
         at_once = []
@@ -164,7 +174,7 @@ class Sweeper:
                     self._lanes[IMPORTS].add(identity_of(stream)[0], stream, Waiting(postponed[stream], is_alone=True))
 
     def _fail_abandoned_mails(self, connection: Connection[Any]) -> None:
-        """Record e-mails of lost workers as failed. They may have been sent, so they are not sent again."""
+        """Record e-mails of lost workers as failed. Such e-mails may have been sent, and are not sent again."""
         parameters = {"lock_class": locks.WORKERS, "limit": LIMIT}
         commands = {
             customer_mail.stream_of(row["supplier"], row["external_account_number"]): customer_mail.FailMail(
