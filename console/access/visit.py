@@ -24,6 +24,7 @@ from api.services import Services
 from console.access import cookies
 from console.access.checkup import Checkup
 from console.access.people import Person
+from console.access.saved_filters import address_to_save, read_filters
 from console.access.transport import Transport
 from console.presentation.forms import Form
 from console.presentation.listing import hidden, revealed
@@ -100,6 +101,7 @@ class Visit:
         self.form = Form()
         self._form_id = ""
         self.opened: Person | None = None
+        self._saved_filters = ""
         self.token = self.cookie(cookies.SESSION)
         """The token that opens the session."""
         self._anonymous_token = self.cookie(cookies.FORM)
@@ -119,6 +121,7 @@ class Visit:
     async def open(self) -> Person | None:
         """Return the user whose session the cookie opens, or None."""
         opened: OpenSession | None = await self.read(open_session, self.services.authority, self.token, now())
+        self._saved_filters = opened.saved_filters if opened else ""
         return Person.of(opened) if opened else None
 
     async def confirm(self) -> None:
@@ -128,6 +131,15 @@ class Visit:
         """
         if await self.open() != self.opened:
             raise authentication_failed()
+
+    @property
+    def lists(self) -> list[str]:
+        """Addresses of the pages in the user's navigation. Their filters can be saved."""
+        return [ROOT + screen.path for screen in self._navigation]
+
+    @property
+    def _navigation(self) -> list[Screen]:
+        return [screen for screen in self.console.navigation if self.opened and self.opened.may_see(screen)]
 
     @property
     def is_partial(self) -> bool:
@@ -282,7 +294,7 @@ class Visit:
         here = self.request.url.path
         address = here + (f"?{self.request.url.query}" if self.request.url.query else "")
         active_path = next((home for part, home in _HOMES.items() if here.startswith(ROOT + part)), here)
-        screens = [screen for screen in self.console.navigation if self.opened and self.opened.may_see(screen)]
+        screens = self._navigation
         current = max(
             (
                 screen
@@ -298,6 +310,10 @@ class Visit:
             "here": address,
             "navigation": [(ROOT + screen.path, self._(screen.nav), screen is current) for screen in screens],
             "notice": notice,
+            "may_save": address_to_save(address, self.lists) is not None,
+            "saved": read_filters(self.services.authority, self.opened.user_id, self._saved_filters)
+            if self.opened
+            else [],
             "four_eyes": self.console.settings.four_eyes,
             "csrf": Markup("").join(
                 Markup('<input type="hidden" name="{}" value="{}">').format(name, value)

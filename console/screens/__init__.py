@@ -13,6 +13,7 @@ from console.screens import (
     proposals,
     reverts,
     runs,
+    saved_filters,
     signing_in,
     suppliers,
     system,
@@ -21,6 +22,6 @@ from console.screens import (
 
 _FILES = (
     *(overview, imports, runs, errors, projections, proof, import_page, personal_data, suppliers, system),
-    *(reverts, proposals, tasks, signing_in, openid),
+    *(reverts, proposals, tasks, saved_filters, signing_in, openid),
 )
 SCREENS = tuple(screen for file in _FILES for screen in vars(file).values() if isinstance(screen, Screen))

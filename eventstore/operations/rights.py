@@ -68,7 +68,14 @@ LOG_RIGHTS: Mapping[str, Rights] = {
 """Rights on the tables and views of the log's schema. Projections declare rights on their own tables."""
 
 COLUMNS: Mapping[tuple[str, str, LiteralString], tuple[str, ...]] = {
-    ("user_details", "api", "UPDATE"): ("password_hash", "password_number", "openid", "mac", "written_at"),
+    ("user_details", "api", "UPDATE"): (
+        "password_hash",
+        "password_number",
+        "openid",
+        "mac",
+        "written_at",
+        "saved_filters",
+    ),
     **{("troubles", kind, "INSERT"): ("process", "name", "error", "times", "is_waiting") for kind in ROLES},
     **{("troubles", kind, "UPDATE"): ("error", "times", "is_waiting", "seen_at") for kind in ROLES},
     ("log_comparisons", "relay", "INSERT"): ("accepted_by", "accepted_for"),

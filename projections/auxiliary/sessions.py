@@ -46,12 +46,14 @@ class OpenSession(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: datetime
     email: str
     name: str
+    saved_filters: str
     mac: str
 
 
 _SESSION = "session"
 _SELECT_SESSION = """
-SELECT s.session, s.user_id, u.organisation, u.role, u.suppliers, s.began_at, s.expires_at, d.email, d.name, s.mac
+SELECT s.session, s.user_id, u.organisation, u.role, u.suppliers, s.began_at, s.expires_at, d.email, d.name,
+       d.saved_filters, s.mac
 FROM user_sessions AS s
 JOIN console_user AS u USING (user_id)
 JOIN user_details AS d USING (user_id)

@@ -4,7 +4,7 @@ A password or OpenID subject is accepted only if the row has a MAC over both and
 password's number: the log counts how many the user has set, so a writer of the table cannot restore an old one.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +13,7 @@ from psycopg import AsyncConnection, Connection
 from psycopg.rows import class_row
 
 from eventstore.log.authority import AuthorityKey
-from eventstore.log.rows import fetch_struct, fetch_structs, structs_of
+from eventstore.log.rows import fetch_rows, fetch_struct, fetch_structs, structs_of
 
 
 class UserDetails(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +71,8 @@ SET password_hash = %(password_hash)s, password_number = %(password_number)s, op
 WHERE user_id = %(user_id)s
 """
 _RENEW_HASH = "UPDATE user_details SET password_hash = %s, mac = %s WHERE user_id = %s AND mac = %s"
+_LOCK_FILTERS = "SELECT saved_filters FROM user_details WHERE user_id = %s FOR UPDATE"
+_SET_FILTERS = "UPDATE user_details SET saved_filters = %s WHERE user_id = %s"
 _DELETE = "DELETE FROM user_details WHERE user_id = %s"
 _DELETE_PASSWORDS = "UPDATE user_details SET password_hash = ''"
 
@@ -93,6 +95,13 @@ async def renew_password_hash(
     """Store another hash of the same password, unless another password was set meanwhile."""
     new = msgspec.structs.replace(details, password_hash=password_hash).with_mac(authority)
     await connection.execute(_RENEW_HASH, (password_hash, new.mac, details.user_id, details.mac))
+
+
+async def change_saved_filters(connection: AsyncConnection[Any], user_id: str, change: Callable[[str], str]) -> None:
+    """Replace the saved filters of a user, an encrypted text, by the result of `change`."""
+    async with connection.transaction():
+        for (stored,) in await fetch_rows(connection, _LOCK_FILTERS, user_id):
+            await connection.execute(_SET_FILTERS, (change(stored), user_id))
 
 
 def set_openid(connection: Connection[Any], authority: AuthorityKey, user_id: str, openid: str, at: datetime) -> None:

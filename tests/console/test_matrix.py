@@ -58,7 +58,7 @@ PAGE_ROLES = {
     ),
 }
 FORM_ROLES = {
-    "iaso": ("/imports/find/", "/password/", "/sign-out/", "/shortcuts/"),
+    "iaso": ("/imports/find/", "/password/", "/sign-out/", "/shortcuts/", "/filters/", "/filters/remove/"),
     "aso": (
         *("/projections/{name}/verify/", "/proof/compare/"),
         *("/proof/verify/", "/personal-data/{supplier}/{external}/"),
@@ -167,6 +167,9 @@ def forms_of(tenant: Tenant) -> Iterator[tuple[str, Sent]]:
         yield "/users/{user_id}/{change}/", Sent(f"{at('/users/{user_id}/')}{change}/", fields)
     yield "/password/", Sent(at("/password/"), dict.fromkeys(("password", "again"), "three plain words"), is_own=True)
     yield "/shortcuts/", Sent(at("/shortcuts/"), {"shortcuts": "off"}, is_own=True)
+    filters = {"here": f"{ROOT}/imports/?supplier={tenant.code}", "name": "mine"}
+    yield "/filters/", Sent(at("/filters/"), filters, is_own=True)
+    yield "/filters/remove/", Sent(at("/filters/remove/"), filters, is_own=True)
     yield "/sign-out/", Sent(at("/sign-out/"), is_own=True)
 
 
@@ -286,6 +289,7 @@ def test_the_same_forms_do_something_for_those_who_may(
     """Without this, the test above could pass for forms that never work."""
     changing = {path for path, _ in forms_of(tenants[0])}
     changing -= {"/imports/find/", "/imports/decide/", "/proof/compare/", "/shortcuts/"}
+    changing -= {"/filters/", "/filters/remove/"}
     changing.discard("/runs/{supplier}/{run}/compare/")
     user = new_user(ledger, role="operator")
     cookies = {"importledger-session": new_session(ledger, user)}

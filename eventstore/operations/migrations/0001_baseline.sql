@@ -560,7 +560,8 @@ CREATE TABLE user_details (
     written_at    timestamptz NOT NULL,
     mac           text        NOT NULL DEFAULT '',
     organisation  text        NOT NULL DEFAULT '',
-    password_number integer   NOT NULL DEFAULT 0
+    password_number integer   NOT NULL DEFAULT 0,
+    saved_filters text        NOT NULL DEFAULT ''
 );
 CREATE UNIQUE INDEX user_details_email ON user_details (lower(email), organisation);
 
@@ -606,6 +607,7 @@ COMMENT ON COLUMN user_details.organisation IS
 COMMENT ON COLUMN user_details.mac IS
     'MAC of user_id, openid, password_hash and password_number, by a key that is not in the database. Without it, neither can be used to sign in.';
 COMMENT ON COLUMN user_details.password_number IS 'Rises with each password. If the log counts more, this is a former password.';
+COMMENT ON COLUMN user_details.saved_filters IS 'Saved filters of lists as JSON, encrypted by a key that is not in the database.';
 COMMENT ON TABLE sign_in_links IS 'Links that sign in once, by the SHA-256 of their token. Using a link deletes it.';
 COMMENT ON TABLE user_sessions IS 'Open sessions, by the SHA-256 of the token in the cookie. Ending a session deletes it.';
 COMMENT ON COLUMN user_sessions.mac IS 'MAC of all other columns. A session without it is not accepted.';
@@ -661,6 +663,7 @@ ALTER TABLE user_details
     ALTER COLUMN email SET STATISTICS 0,
     ALTER COLUMN name SET STATISTICS 0,
     ALTER COLUMN password_hash SET STATISTICS 0,
+    ALTER COLUMN saved_filters SET STATISTICS 0,
     ALTER COLUMN openid SET STATISTICS 0;
 ALTER TABLE typed_reasons ALTER COLUMN content SET STATISTICS 0;
 ALTER TABLE owner_task_progress ALTER COLUMN outcome SET STATISTICS 0;
