@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple, cast
 
 FORMAT = 1
 MAX_MEMBERS, MAX_MEMBER_BYTES, MAX_BYTES = 10_000, 64_000_000, 512_000_000
@@ -400,16 +400,18 @@ def check(proof: zipfile.ZipFile, key: "str | None", against: Sequence[str]) -> 
 
 
 def _refuse_large(proof: zipfile.ZipFile) -> None:
-    """Raise Invalid for a proof that would need too much memory or time, before reading it."""
-    names = Counter(proof.namelist())
+    """Raise Invalid for a proof that would need too much memory or time, or hides a file, before reading it."""
+    names, end = Counter(proof.namelist()), cast("IO[bytes]", proof.fp)
     if repeated := [name for name in names if names[name] > 1]:  # readers may read different ones
         raise Invalid(f"{repeated[0]} must not be repeated")
+    end.seek(-22 - len(proof.comment), 2)
+    if int.from_bytes(end.read(12)[10:], "little") != len(names):
+        raise Invalid("the directory of the zip must list as many files as the end of the zip says")
     sizes = {member.filename: member.file_size for member in proof.infolist()}
-    if len(sizes) > MAX_MEMBERS:
-        raise Invalid(f"a proof must not have more than {MAX_MEMBERS} files")
     texts = sum(size for name, size in sizes.items() if not name.startswith("payloads/"))
-    if max(texts, *sizes.values()) > MAX_MEMBER_BYTES or sum(sizes.values()) > MAX_BYTES:
-        raise Invalid(f"a proof must not be larger than {MAX_BYTES} bytes, and a file in it than {MAX_MEMBER_BYTES}")
+    if len(sizes) > MAX_MEMBERS or max(texts, *sizes.values()) > MAX_MEMBER_BYTES or sum(sizes.values()) > MAX_BYTES:
+        limits = f"{MAX_MEMBERS} files and {MAX_BYTES} bytes, and a file in it not more than {MAX_MEMBER_BYTES}"
+        raise Invalid(f"a proof must not have more than {limits}")
 
 
 def _refuse_many_values(text: str) -> str:
@@ -472,13 +474,11 @@ def run(check_sample: Any = None) -> int:
     except Exception as error:  # a file of unknown origin may cause any error
         print(f"NOT PROVED: {_printable(_reason(error))}", file=sys.stderr)
         return 1
-    for sentence in confirmed:
-        print(_printable(sentence))
+    sys.stdout.writelines(f"{_printable(sentence)}\n" for sentence in confirmed)
     if key is None:
         problems.insert(0, "unknown signer: pass the operator's key with --key; the key in the file proves nothing")
     more = [f"{len(problems)} problems in all"] if len(problems) > MAX_PROBLEMS else []
-    for sentence in problems[:MAX_PROBLEMS] + more:
-        print(f"NOT PROVED: {_printable(sentence)}", file=sys.stderr)
+    sys.stderr.writelines(f"NOT PROVED: {_printable(sentence)}\n" for sentence in problems[:MAX_PROBLEMS] + more)
     return 1 if problems else 0
 
 

@@ -90,6 +90,16 @@ def test_a_file_of_a_proof_must_not_be_repeated(proof: Path, folder: Path) -> No
     assert (result.stdout, "README.txt must not be repeated" in result.stderr) == ("", True), "nothing else is read"
 
 
+def test_no_file_of_a_proof_can_be_hidden_in_its_directory(proof: Path, folder: Path) -> None:
+    content = proof.read_bytes()
+    entries = [match.start() for match in re.finditer(rb"PK\x01\x02", content)]
+    assert len(entries) > 4
+    for entry, hidden, after in zip(entries[:-1], entries[1:], [*entries[2:], len(content) - 22], strict=True):
+        comment = (after - hidden).to_bytes(2, "little")  # the directory's length of a comment, which nobody reads
+        (folder / "forged.zip").write_bytes(content[: entry + 32] + comment + content[entry + 34 :])
+        refused(folder, folder / "forged.zip", "the directory of the zip must list as many files as")
+
+
 def test_of_many_problems_the_first_are_printed(proof: Path, folder: Path) -> None:
     many = "".join(json.dumps({"stream": "x" * 5_000, "version": 1, "state": ""}) + "\n" for _ in range(2_000))
     forged = rewritten(proof, folder / "forged.zip", {"events.ndjson": many.encode()})
@@ -158,7 +168,7 @@ def test_a_version_that_no_event_has_takes_neither_memory_nor_time(proof: Path, 
 def test_a_proof_that_is_larger_than_any_is_not_read(proof: Path, folder: Path) -> None:
     bomb = rewritten(proof, folder / "bomb.zip", {"payloads/x": b"\0" * (verifier.MAX_MEMBER_BYTES + 1)})
     assert bomb.stat().st_size < 1_000_000
-    refused(folder, bomb, "must not be larger than")
+    refused(folder, bomb, "and a file in it not more than")
     many = rewritten(proof, folder / "many.zip", {f"payloads/{n}": b"" for n in range(verifier.MAX_MEMBERS + 1)})
     refused(folder, many, "must not have more than")
 
