@@ -1,6 +1,6 @@
-"""Replay:
+"""Replay: run today's `decide` and `evolve` over a history, and report events that today's code would not have made.
 
-run today's `decide` and `evolve` over a history, and report events that today's code would not have made. Pure.
+Pure.
 """
 
 from collections.abc import Iterable, Iterator

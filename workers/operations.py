@@ -191,9 +191,8 @@ class TooManyAccounts(OperatorError):
 
 
 def imports_of(ledger: Ledger, kind: str, values: Mapping[str, str]) -> list[str]:
-    """Return the external numbers for a bulk retry or cancel:
-
-    all failed or pending imports, or only those in a list of named accounts.
+    """Return the external numbers for a bulk retry or cancel: all failed or pending imports, or only those in a list of
+    named accounts.
     """
     status, code = "ERRORED" if kind == "retry" else "PENDING", values.get("code")
     with ledger.connection() as connection:

@@ -1,8 +1,8 @@
-"""Proposals:
+"""Proposals: operations that a second person must approve.
 
-operations that a second person must approve. A proposal has a digest of the accounts or versions that its operation
-would change. The digest is computed when the operation is proposed, when it is approved, and when the relay carries it
-out. If the digest differs, the operation is not carried out.
+A proposal has a digest of the accounts or versions that its operation would change. The digest is computed when the
+operation is proposed, when it is approved, and when the relay carries it out. If the digest differs, the operation is
+not carried out.
 """
 
 import hashlib
@@ -163,11 +163,10 @@ def require_unchanged(ledger: Ledger, request: OwnerTaskRequested) -> Subjects:
 
 
 def require_nothing_more(ledger: Ledger, task_id: str, request: OwnerTaskRequested, saved: Subjects) -> Subjects:
-    """Return the subjects of a further attempt:
+    """Return the subjects of a further attempt: the saved subjects, or no subjects after a completed release.
 
-    the saved subjects, or no subjects after a completed release. Reverts, retries and cancellations change only the
-    saved subjects. Raises ProposalFailed if another operation is incomplete and would change more than the saved
-    subjects.
+    Reverts, retries and cancellations change only the saved subjects. Raises ProposalFailed if another operation is
+    incomplete and would change more than the saved subjects.
     """
     kind, values = request.kind, request.arguments
     if kind in ("revert", "retry", "cancel"):

@@ -1,7 +1,6 @@
-"""Check the lines of a batch:
+"""Check the lines of a batch: decode them and apply all rules.
 
-decode them and apply all rules. The check needs no database, so that any process can check lines.
-
+The check needs no database, so that any process can check lines.
 Input and output are Structs that can be sent between processes.
 """
 
@@ -44,10 +43,9 @@ class CheckRequest(msgspec.Struct, frozen=True):
 
 
 class CheckedLine(msgspec.Struct, frozen=True):
-    """Result of checking a line:
+    """Result of checking a line: the `code` of its refusal, or "" and the command that stages its account.
 
-    the `code` of its refusal, or "" and the command that stages its account. `supplier` and `external` are "" if the
-    line does not have them, or the caller may not access the supplier.
+    `supplier` and `external` are "" if the line does not have them, or the caller may not access the supplier.
     """
 
     supplier: str = ""

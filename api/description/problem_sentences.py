@@ -1,6 +1,5 @@
-"""Sentences for problems that the log stores as code@path:
-
-from the rule of a problem, or else from the meaning of its code.
+"""Sentences for problems that the log stores as code@path: from the rule of a problem, or else from the meaning of its
+code.
 """
 
 import msgspec

@@ -1,9 +1,8 @@
-"""Accounts in bulk:
+"""Accounts in bulk: checked like single accounts, staged in one transaction per batch.
 
-checked like single accounts, staged in one transaction per batch. An account that was accepted before with the same
-bytes is recognised by its digest and not checked again, so sending a whole file again takes little time. Batches are
-prepared concurrently and settled in order: of two lines for the same account, the later line replaces the earlier line,
-as in two requests.
+An account that was accepted before with the same bytes is recognised by its digest and not checked again, so sending a
+whole file again takes little time. Batches are prepared concurrently and settled in order: of two lines for the same
+account, the later line replaces the earlier line, as in two requests.
 """
 
 import hashlib

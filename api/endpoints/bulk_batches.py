@@ -65,9 +65,8 @@ class BatchWork:
         return {code: entry for code, entry in known.items() if entry is not None}
 
     def _supplier_of(self, item: Item, batch: Batch) -> str:
-        """Return the supplier for which a line is counted:
-
-        the line's supplier, or the only supplier of the caller's key, or "".
+        """Return the supplier for which a line is counted: the line's supplier, or the only supplier of the caller's
+        key, or "".
         """
         return item.supplier if item.supplier in batch.suppliers else self._call.key.only_supplier
 

@@ -29,9 +29,9 @@ from schemas.base import Wire
 from schemas.sentence import Sentence
 
 MIN_FREE_BYTES = 16 * 2**20
-"""Least free bytes of a disk:
+"""Least free bytes of a disk: one segment of Postgres' write-ahead log.
 
-one segment of Postgres' write-ahead log. With less free space, an append may fail at any time.
+With less free space, an append may fail at any time.
 """
 
 _NO_SCHEMA = Sentence(

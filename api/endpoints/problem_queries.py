@@ -55,9 +55,9 @@ class ProblemQueries(Endpoint):
 
     @operation("GET", f"{ACCOUNT_PATH}attempts/", ACCOUNTS, roles=READERS, answers={200: list[RefusedAttempt]})
     async def read_refused_attempts(self, request: Request, call: Call) -> Response:
-        """List refused requests about an account in the last 90 days:
+        """List refused requests about an account in the last 90 days: time, codes and paths.
 
-        time, codes and paths. A refused request is listed after a second.
+        A refused request is listed after a second.
         """
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
         if await self._directory.supplier(supplier) is None:

@@ -14,9 +14,9 @@ URLS = "s3://BUCKET/…, gs://BUCKET/…, az://CONTAINER/… or file:///…"
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """A supplier's setting:
+    """A supplier's setting: its field in the log, its default, and the value of each allowed word.
 
-    its field in the log, its default, and the value of each allowed word. A URL has no words.
+    A URL has no words.
     """
 
     field: str

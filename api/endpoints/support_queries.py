@@ -237,9 +237,9 @@ class SupportQueries(Endpoint):
 
 
 def next_page(request: Request, after: str | int | None) -> dict[str, str]:
-    """Return the header that links to the next page:
+    """Return the header that links to the next page: the same query with `after`.
 
-    the same query with `after`. {} on the last page. A client sends the body of a POST again to this link.
+    {} on the last page. A client sends the body of a POST again to this link.
     """
     if after in (None, ""):
         return {}

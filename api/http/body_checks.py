@@ -1,9 +1,8 @@
-"""Decode and check bodies of requests:
+"""Decode and check bodies of requests: small bodies in batches on the event loop, large bodies in a thread.
 
-small bodies in batches on the event loop, large bodies in a thread. Small bodies that arrive in the same iteration of
-the event loop form a batch. Each step of the check runs for all bodies of the batch before the next step, so that the
-code of the step stays in the CPU's caches. A batch never waits for a body that has not arrived.
-
+Small bodies that arrive in the same iteration of the event loop form a batch. Each step of the check runs for all
+bodies of the batch before the next step, so that the code of the step stays in the CPU's caches. A batch never waits
+for a body that has not arrived.
 A large body is checked in a thread, so that other requests are answered meanwhile. One thread checks medium bodies,
 another very large ones. More threads would gain nothing, since only one at a time has the interpreter lock, and would
 need more memory.

@@ -110,9 +110,8 @@ MAX_ANSWER_BYTES = 2 * 1000 * 1000
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """Row of the table:
-
-    the name of a limit, its value, the answer to requests beyond the limit, and the resource that the limit protects.
+    """Row of the table: the name of a limit, its value, the answer to requests beyond the limit, and the resource that
+    the limit protects.
     """
 
     name: str

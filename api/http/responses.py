@@ -91,10 +91,7 @@ def localised_response(
 
 
 class HeldBody:
-    """Number of bytes of a request's body in memory, and its sender:
-
-    an organisation, or a network without credentials.
-    """
+    """Bytes of a request's body in memory, and its sender: an organisation, or a network without credentials."""
 
     def __init__(self, memory: "BodyMemory", holder: str) -> None:
         self.memory = memory
@@ -113,9 +110,8 @@ class BodyMemory:
     """
 
     def __init__(self, *, per_body: int, total: int, timeout_s: float, per_holder: int | None = None) -> None:
-        """Limits in bytes:
-
-        of a body, of all bodies, and of all bodies of an organisation or network [default: `total`].
+        """Limits in bytes: of a body, of all bodies, and of all bodies of an organisation or network [default:
+        `total`].
         """
         self.per_body = per_body
         self.timeout_s = timeout_s

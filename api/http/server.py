@@ -1,9 +1,8 @@
-"""The HTTP server:
+"""The HTTP server: uvicorn with time-outs, and with limits before the parser reads a request.
 
-uvicorn with time-outs, and with limits before the parser reads a request. A connection can neither fill the memory nor
-delay other connections. Its request line, header and data sent ahead are limited (`api/http/limits.py`), and a client
-that sends or reads too slowly loses its connection. The class depends on internals of uvicorn: `pyproject.toml` pins
-its version, and `tests/api/http/test_server.py` tests each limit.
+A connection can neither fill the memory nor delay other connections. Its request line, header and data sent ahead are
+limited (`api/http/limits.py`), and a client that sends or reads too slowly loses its connection. The class depends on
+internals of uvicorn: `pyproject.toml` pins its version, and `tests/api/http/test_server.py` tests each limit.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""Store refused attempts:
+"""Store refused attempts: which accounts were refused, when and why.
 
-which accounts were refused, when and why. All attempts of a second are written together. A crash loses the attempts of
-the last second. Attempts beyond MAX_WAITING are counted, but not stored.
+All attempts of a second are written together. A crash loses the attempts of the last second. Attempts beyond
+MAX_WAITING are counted, but not stored.
 """
 
 import asyncio

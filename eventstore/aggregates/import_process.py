@@ -243,9 +243,9 @@ class RetryImport(Command, frozen=True):
 
 
 Following = Literal["", "post_account_data", "release", "reference"]
-"""Reason in another stream that prevents a revert of an account:
+"""Reason in another stream that prevents a revert of an account: its records, its release, or a reference to it.
 
-its records, its release, or a reference to it. "" without such a reason.
+"" without such a reason.
 """
 
 

@@ -71,10 +71,10 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """Outcome of a command of `execute_many`:
+    """Outcome of a command of `execute_many`: the event or the refusal, and the state.
 
-    the event or the refusal, and the state. `recorded` is None if the command had no effect. The refusal is
-    ImportInProgress if at each try another writer appended to the stream first.
+    `recorded` is None if the command had no effect. The refusal is ImportInProgress if at each try another writer
+    appended to the stream first.
     """
 
     stream: str

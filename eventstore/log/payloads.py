@@ -67,12 +67,11 @@ ORDER BY payload_keys.stream
 
 
 class Payload(msgspec.Struct, frozen=True):
-    """Request body:
+    """Request body: the digest of its bytes as received, and its compressed, possibly encrypted form.
 
-    the digest of its bytes as received, and its compressed, possibly encrypted form. `subject` is the import stream
-    whose key encrypts the payload, if it is another stream than the payload's. `new_key` is a key to be stored with the
-    payload. `view_values` are values of the body for a view that the append writes; they are not stored with the
-    payload. A payload without `has_person` is not encrypted.
+    `subject` is the import stream whose key encrypts the payload, if it is another stream than the payload's. `new_key`
+    is a key to be stored with the payload. `view_values` are values of the body for a view that the append writes; they
+    are not stored with the payload. A payload without `has_person` is not encrypted.
     """
 
     sha256: bytes

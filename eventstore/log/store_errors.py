@@ -1,7 +1,5 @@
-"""Classification of the database driver's errors:
-
-store unavailable, conflict, or an error that the stored content causes.
-
+"""Classification of the database driver's errors: store unavailable, conflict, or an error that the stored content
+causes.
 The driver's own classes are not enough: a deadlock and a value too long for an index are both OperationalErrors, and a
 read-only file system is a missing privilege.
 """

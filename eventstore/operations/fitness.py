@@ -20,9 +20,8 @@ from eventstore.operations.migrate import refuse_newer
 from eventstore.operations.rights import ROLES
 
 Durability = Literal["local", "replicated"]
-"""Servers that have an event on disk when it is acknowledged:
-
-only the primary (`local`), or also a standby (`replicated`).
+"""Servers that have an event on disk when it is acknowledged: only the primary (`local`), or also a standby
+(`replicated`).
 """
 
 MAX_BEHIND = timedelta(seconds=60)
@@ -30,9 +29,8 @@ MAX_BEHIND = timedelta(seconds=60)
 NOTIFICATION_S = 2.0
 """Longest wait for a notification, in seconds."""
 ROUNDS = 3
-"""Number of checks that two sessions have separate server processes:
-
-a pooler may share a server process only sometimes.
+"""Number of checks that two sessions have separate server processes: a pooler may share a server process only
+sometimes.
 """
 
 REPLICATED = """

@@ -1,7 +1,6 @@
-"""Verification of payloads:
+"""Verification of payloads: decrypt each payload and compare it with its digest in the log.
 
-decrypt each payload and compare it with its digest in the log. Erased payloads must be missing.
-
+Erased payloads must be missing.
 A payload without an event is reported as a warning. Payloads may be only in an archive, which
 `projections.retention.archiving` checks.
 """

@@ -64,10 +64,9 @@ class NotProvable(OperatorError):
 
 
 class Proof(msgspec.Struct, frozen=True):
-    """Counts of a written proof:
+    """Counts of a written proof: its events, the events of the checkpoint, its payloads, and missing payloads.
 
-    its events, the events of the checkpoint, its payloads, and missing payloads. `detached` counts missing payloads
-    that only an archive has.
+    `detached` counts missing payloads that only an archive has.
     """
 
     events: int

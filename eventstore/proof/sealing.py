@@ -1,10 +1,9 @@
-"""Sealing:
+"""Sealing: follow the log, add its new events to the Merkle tree, and sign checkpoints of the tree.
 
-follow the log, add its new events to the Merkle tree, and sign checkpoints of the tree. Sealing is not part of the
-append path. A checkpoint is signed only if the tree still begins with all earlier checkpoints, in the database and in
-the copies outside of it. If the log was cut, altered or replaced, no checkpoint is signed, and the intake stops
-(`eventstore.log.intake_stop`) until an operator decides. `continue_from` records a permanent loss: later checkpoints
-belong to another branch, and the first checkpoint of this branch names the loss.
+Sealing is not part of the append path. A checkpoint is signed only if the tree still begins with all earlier
+checkpoints, in the database and in the copies outside of it. If the log was cut, altered or replaced, no checkpoint is
+signed, and the intake stops (`eventstore.log.intake_stop`) until an operator decides. `continue_from` records a
+permanent loss: later checkpoints belong to another branch, and the first checkpoint of this branch names the loss.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -68,9 +67,9 @@ class SealRefused(OperatorError):
 
 
 class LogDiffers(SealRefused):
-    """The log does not continue a signed checkpoint:
+    """The log does not continue a signed checkpoint: the log was cut, altered, replaced, or continued elsewhere.
 
-    the log was cut, altered, replaced, or continued elsewhere. `size` and `note` are the checkpoint's.
+    `size` and `note` are the checkpoint's.
     """
 
     def __init__(self, sentence: str, size: int, note: str) -> None:

@@ -1,8 +1,6 @@
-"""Verification of the log:
-
-compute the hash of every event again, and compare the tree with all known signed checkpoints. An attacker may have
-changed the stored tree, so it is used only to find the position of a change that a checkpoint shows. Events that no
-checkpoint covers are reported, and never count as proved.
+"""Verification of the log: compute the hash of every event again, and compare the tree with all known signed
+checkpoints. An attacker may have changed the stored tree, so it is used only to find the position of a change that a
+checkpoint shows. Events that no checkpoint covers are reported, and never count as proved.
 """
 
 from collections import defaultdict

@@ -1,8 +1,7 @@
-"""Fair queue:
+"""Fair queue: messages are filled from all suppliers in turn, so that no supplier waits for all streams of another.
 
-messages are filled from all suppliers in turn, so that no supplier waits for all streams of another. The lane of a
-supplier is a queue in memory with a limited length. Further streams wait in the database, where the sweeper finds them
-when the lane is shorter again.
+The lane of a supplier is a queue in memory with a limited length. Further streams wait in the database, where the
+sweeper finds them when the lane is shorter again.
 """
 
 import time
