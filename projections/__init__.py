@@ -1,4 +1,4 @@
-"""Projections: everything that can be deleted and derived from the log again."""
+"""Projections: tables that can be deleted and derived from the log again."""
 
 from eventstore.aggregates.import_process import ImportProcessed, ImportReverted, SubjectErased
 from eventstore.aggregates.participant import ContactsErased, ParticipantImported
@@ -41,7 +41,9 @@ INLINE: tuple[View, ...] = (
 """Views that are written in the append's transaction: a client that posts and then reads sees its write."""
 
 AT_ONCE: tuple[InlineView, ...] = (*INLINE, SEARCH_AT_ONCE)
-"""Views of api processes: also search rows, since these processes have the account in memory when they append."""
+"""Views that api processes write with the append: `INLINE` and search rows, since these processes have the account in
+memory.
+"""
 
 FOLLOWING: tuple[Following, ...] = (
     IMPORT_PROGRESS,

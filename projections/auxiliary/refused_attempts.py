@@ -15,17 +15,17 @@ from eventstore.log.rows import fetch_structs, rows_of
 
 RETENTION = timedelta(days=90)
 MAX_OF_SUPPLIER = 1_000_000
-"""Attempts of a supplier that are kept. Older ones are deleted."""
+"""Attempts of a supplier that are kept. Older attempts are deleted."""
 PAGE = 100
 """Attempts per page."""
 MAX_PROBLEMS = 50
-"""Problems of an attempt that are stored. Further ones are left out."""
+"""Problems of an attempt that are stored. Further problems are left out."""
 MAX_PATH = 150
 """Characters of a path that are stored. Longer paths are cut."""
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One refused request: `code` of the answer, and its problems as code@path. A later one has a larger `number`."""
+    """A refused request: `code` of the answer, and problems as code@path. Later attempts have a larger `number`."""
 
     supplier: str
     external_account_number: str
@@ -42,7 +42,7 @@ SELECT %(id)s, %(supplier)s, %(external_account_number)s, %(attempted_at)s, %(op
 WHERE NOT EXISTS (SELECT FROM payload_keys WHERE stream = %(stream)s AND erased_at >= %(attempted_at)s)
 ON CONFLICT (id) DO NOTHING
 """
-"""Attempts from before the erasure of their person are not written."""
+"""Insert that leaves out attempts from before the erasure of their person."""
 
 _SELECT = """
 SELECT supplier, external_account_number, attempted_at, operation, code, problems, number
@@ -58,7 +58,7 @@ DELETE_ATTEMPTS = (
 )
 
 _DELETE_OLD = "DELETE FROM refused_attempts WHERE attempted_at < %s"
-# Finds the suppliers by one index lookup each.
+# Finds the suppliers with one index lookup for each.
 _SELECT_SUPPLIERS = """
 WITH RECURSIVE walk AS (
     SELECT min(supplier) AS supplier FROM refused_attempts
@@ -76,7 +76,9 @@ WHERE supplier = %(supplier)s AND number <= (
 
 
 def write_attempts(connection: Connection[Any], attempts: Mapping[UUID, Attempt]) -> None:
-    """Store attempts in one transaction, except those whose id exists and those from before their person's erasure."""
+    """Store attempts in one transaction, except attempts whose id exists and attempts from before their person's
+    erasure.
+    """
     with connection.transaction(), connection.cursor() as cursor:
         cursor.executemany(
             _INSERT,
@@ -93,7 +95,9 @@ def write_attempts(connection: Connection[Any], attempts: Mapping[UUID, Attempt]
 
 
 def delete_old_attempts(connection: Connection[Any], at: datetime, *, limit: int = MAX_OF_SUPPLIER) -> int:
-    """Delete attempts older than 90 days, and all but the `limit` newest of each supplier; return how many."""
+    """Delete attempts older than 90 days, and all except the `limit` newest of each supplier; return the number of
+    deleted attempts.
+    """
     deleted = connection.execute(_DELETE_OLD, (at - RETENTION,)).rowcount
     suppliers = [row[0] for row in rows_of(connection, _SELECT_SUPPLIERS)]
     for supplier in suppliers:
@@ -109,7 +113,9 @@ async def refused_attempts(
     before: int = 10**18,
     limit: int = PAGE,
 ) -> list[Attempt]:
-    """Return refused attempts of an external account number, the newest first: of these suppliers, or of all for None.
+    """Return refused attempts of an external account number, the newest first.
+
+    `suppliers` limits the suppliers; None means all.
 
     `before` is the number of the last attempt of the previous page.
     """

@@ -1,7 +1,7 @@
 """Open sessions, links that sign in once, and failed attempts to sign in.
 
-Tokens are 256 random bits. The tables have their SHA-256, so that a reader of the tables cannot sign in. A session
-has a MAC, and only the database's owner writes links, so that a writer of the tables cannot sign in either.
+Tokens are 256 random bits. The tables have the SHA-256 of tokens, so that a reader of the tables cannot sign in. A
+session has a MAC, and only the database's owner writes links, so that a writer of the tables cannot sign in either.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ SESSION_LASTS = timedelta(hours=8)
 LINK_LASTS = timedelta(minutes=15)
 FAILURE_RETENTION = timedelta(days=1)
 CLOCKS_APART = timedelta(minutes=1)
-"""Difference allowed between the clocks of two processes. A failure that is further in the future is ignored."""
+"""Allowed difference between the clocks of two processes. Failures further in the future are ignored."""
 
 
 def new_token() -> str:
@@ -70,7 +70,10 @@ WHERE s.token_sha256 = %s AND s.expires_at > %s AND u.status = 'active'
              OR e.topic = 'password_set.v1' AND readable_event(e.state) ->> 'session' IS DISTINCT FROM s.session
              OR e.topic = 'user_signed_out.v1' AND readable_event(e.state) ->> 'session' = s.session))
 """
-"""Query of an open session. It reads from the log whether the session has ended: its row may be inserted again."""
+"""Query of an open session.
+
+It reads the end of the session from the log, because an attacker could insert the row again.
+"""
 _INSERT_SESSION = """
 INSERT INTO user_sessions (token_sha256, session, user_id, began_at, expires_at, mac)
 VALUES (%(token)s, %(session)s, %(user_id)s, %(at)s, %(expires_at)s, %(mac)s)
@@ -108,7 +111,7 @@ async def open_session(
 ) -> OpenSession | None:
     """Return the session of the token; None if it has ended or its user may no longer sign in.
 
-    Also returns None if the MAC of the session's row was not made with this key: the row is then forged.
+    Also returns None for a forged row, whose MAC was not made with this key.
     """
     opened = await fetch_struct(connection, OpenSession, _SELECT_SESSION, token_sha256(token), at)
     if opened is None:
@@ -139,7 +142,10 @@ def end_sessions(connection: Connection[Any], user_id: str, *, keep: str = "") -
 
 
 def write_link(connection: Connection[Any], sha256: bytes, user_id: str, at: datetime) -> None:
-    """Store a link by its token's digest, and delete the user's older links. It signs in once within 15 minutes."""
+    """Store a link by its token's digest, and delete the user's older links.
+
+    The link signs in once within 15 minutes.
+    """
     connection.execute(_DELETE_LINKS, (user_id,))
     connection.execute(_DELETE_OLD_LINKS, (at,))
     connection.execute(_INSERT_LINK, (sha256, user_id, at + LINK_LASTS))
@@ -152,12 +158,12 @@ async def link_user(connection: AsyncConnection[Any], token: str, at: datetime) 
 
 
 def use_link(connection: Connection[Any], token: str, at: datetime) -> bool:
-    """Delete the link in the transaction of the sign-in; return False if it was used already."""
+    """Delete the link in the transaction of the sign-in; return False if the link was already used."""
     return connection.execute(_DELETE_LINK, (token_sha256(token), at)).rowcount == 1
 
 
 class Failures(msgspec.Struct, frozen=True):
-    """Number of consecutive failures, and the time of the last."""
+    """Number of consecutive failures, and the time of the last failure."""
 
     number: int
     last_at: datetime
@@ -194,12 +200,15 @@ async def count_try(
 async def undo_try(
     connection: AsyncConnection[Any], names: Sequence[str], at: datetime, failures: Mapping[str, Failures]
 ) -> None:
-    """Undo the count of an attempt whose password was right. `failures` are those that `count_try` returned for it."""
+    """Undo the count of an attempt whose password was right.
+
+    `failures` is the result of `count_try` for this attempt.
+    """
     for name in sorted(names, key=name_sha256):
         former = failures[name].last_at if name in failures else at
         await connection.execute(_UNDO_TRY, {"who": name_sha256(name), "at": at, "former": former})
 
 
 def forget_failures(connection: Connection[Any], name: str, at: datetime) -> None:
-    """Delete the failures of a name after a success, and those older than a day."""
+    """Delete the failures of a name after a success, and all failures older than a day."""
     connection.execute(_DELETE_FAILURES, (name_sha256(name), at - FAILURE_RETENTION))

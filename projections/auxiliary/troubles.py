@@ -46,7 +46,7 @@ class ReportedTrouble(msgspec.Struct, frozen=True, kw_only=True):
     times: int
     is_waiting: bool
     is_lasting: bool
-    """True after two seconds: the next attempt usually ends a shorter failure."""
+    """True if the trouble lasts longer than two seconds. Shorter troubles usually end with the next attempt."""
 
 
 def start_reporting(ledger: Ledger, process: str) -> None:

@@ -12,12 +12,12 @@ from psycopg import AsyncConnection, Connection
 from eventstore.log.rows import fetch_structs
 
 MAX_REASON = 500
-"""Most characters of a reason. Longer ones are refused."""
+"""Most characters of a reason. Longer reasons are refused."""
 _ID = re.compile(r"r_[0-9a-f]{16}\Z")
 
 
 class TypedReason(msgspec.Struct, frozen=True, kw_only=True):
-    """Reason of an action. `subject` is the stream that it is about; for an import, the person's stream."""
+    """Reason of an action. `subject` is the stream that the action is about; for an import, the person's stream."""
 
     reason: str
     user_id: str
@@ -49,7 +49,7 @@ def delete_reasons_of_user(connection: Connection[Any], user_id: str) -> None:
 
 
 async def reasons_of(connection: AsyncConnection[Any], ids: Collection[str]) -> dict[str, TypedReason]:
-    """Return the reasons with these ids, by id. Erased ones are missing."""
+    """Return reasons by id. Erased reasons are missing."""
     rows = await fetch_structs(connection, TypedReason, _SELECT, list(ids))
     return {row.reason: row for row in rows}
 
@@ -60,7 +60,9 @@ def is_reason_id(text: str) -> bool:
 
 
 async def texts_of(connection: AsyncConnection[Any], reasons: Collection[str]) -> dict[str, str]:
-    """Return texts by reason: the stored text of an id, "" if it was erased; any other reason is its own text."""
+    """Return texts by reason: for an id, the stored text, or "" if it was erased; for any other reason, the reason
+    itself.
+    """
     ids = [reason for reason in reasons if is_reason_id(reason)]
     texts = {reason: "" if reason in ids else reason for reason in reasons}
     return texts | {reason: row.content for reason, row in (await reasons_of(connection, ids) if ids else {}).items()}

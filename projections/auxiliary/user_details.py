@@ -1,7 +1,7 @@
 """Personal data of the console's users, outside the log: name, e-mail address, password. Rows can be deleted.
 
 A password or OpenID subject is accepted only if the row has a MAC over both and the user's id. The MAC also covers the
-password's number: the log counts how many the user has set, so a writer of the table cannot restore an old one.
+password's number: the log counts the passwords of a user, so a writer of the table cannot restore an old password.
 """
 
 from collections.abc import Callable, Collection
@@ -29,10 +29,16 @@ class UserDetails(msgspec.Struct, frozen=True, kw_only=True):
     mac: str = ""
     password_number: int = 0
     passwords_set: int = 0
-    """Number of passwords that the user has set according to the log. A restored log may have fewer than the row."""
+    """Number of passwords that the user has set, according to the log.
+
+    After a restore, the row may have a greater number.
+    """
 
     def authentic(self, authority: AuthorityKey) -> "UserDetails":
-        """Return the details without an outdated password; with a wrong MAC, without password and OpenID subject."""
+        """Return the details without an outdated password.
+
+        With a wrong MAC, return them without password and OpenID subject.
+        """
         if not authority.is_mac(self.mac, _DETAILS, *self._covered):
             return msgspec.structs.replace(self, password_hash="", openid=None, password_number=0)
         return self if self.password_number >= self.passwords_set else msgspec.structs.replace(self, password_hash="")
@@ -85,7 +91,7 @@ def write_user_details(connection: Connection[Any], details: UserDetails, at: da
 def set_password_hash(
     connection: Connection[Any], authority: AuthorityKey, user_id: str, password_hash: str, at: datetime
 ) -> None:
-    """Set the password that signs the user in. Its `PasswordSet` is appended afterwards, in the same transaction."""
+    """Set the user's password. The caller appends `PasswordSet` later, in the same transaction."""
     _set(connection, authority, user_id, at, password_hash=password_hash)
 
 
@@ -110,7 +116,7 @@ def set_openid(connection: Connection[Any], authority: AuthorityKey, user_id: st
 
 
 def _set(connection: Connection[Any], authority: AuthorityKey, user_id: str, at: datetime, **values: str) -> None:
-    """Change values of a row and its MAC; a password or subject without a valid MAC is dropped."""
+    """Change values of a row and its MAC. If the old MAC is invalid, drop the old password and subject."""
     with connection.transaction(), connection.cursor(row_factory=class_row(UserDetails)) as cursor:
         former = cursor.execute(_LOCK, (user_id,)).fetchone()
         if former is None:
@@ -133,7 +139,7 @@ def delete_passwords(connection: Connection[Any]) -> None:
 
 
 async def details_by_email(connection: AsyncConnection[Any], authority: AuthorityKey, email: str) -> list[UserDetails]:
-    """Return the users with this address, ignoring case: at most one per organisation."""
+    """Return the users with an e-mail address, ignoring case: at most one user per organisation."""
     rows = await fetch_structs(connection, UserDetails, _SELECT_BY_EMAIL, email)
     return [details.authentic(authority) for details in rows]
 
@@ -147,12 +153,12 @@ async def details_by_openid(
 
 
 async def details_of(connection: AsyncConnection[Any], user_ids: Collection[str]) -> dict[str, UserDetails]:
-    """Return details by user id, to show names: their MAC is not checked. Erased users are missing."""
+    """Return details by user id, to show names. The MACs of the rows are not checked. Erased users are missing."""
     rows = await fetch_structs(connection, UserDetails, _SELECT_NAMED, list(user_ids))
     return {details.user_id: details for details in rows}
 
 
 def find_user_details(connection: Connection[Any], email_or_id: str) -> list[UserDetails]:
-    """Return the users with this address or id. Their MAC is not checked."""
+    """Return the users with an address or id. The MACs of their rows are not checked."""
     by_id = structs_of(connection, UserDetails, _SELECT_NAMED, [email_or_id])
     return by_id or structs_of(connection, UserDetails, _SELECT_BY_EMAIL, email_or_id)

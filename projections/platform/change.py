@@ -45,7 +45,7 @@ _COLUMNS = {table.name: tuple(name for name, _ in table_columns(table)) for tabl
 
 
 class PlatformChange(msgspec.Struct, frozen=True):
-    """Change of the platform's tables by an event: rows to delete, by table and column values; then rows to COPY."""
+    """Change of the platform's tables by an event: rows to delete, by table and values, then rows to COPY."""
 
     deleted: Sequence[tuple[str, Mapping[str, str]]] = ()
     copied: PlatformRows = {}
@@ -81,7 +81,7 @@ def platform_change(recorded: Recorded, body: bytes | None) -> PlatformChange | 
 
 
 def record_change(record: Wire, recorded: Recorded, account_number: str) -> PlatformChange:
-    """Return the change that inserts a record's rows, or replaces them after a changed cancellation."""
+    """Return the change that inserts a record's rows, or replaces these rows after a changed cancellation."""
     reference = identity_of(recorded.stream)[2]
     key = {"account_number": account_number, "reference": reference}
     event, is_new = recorded.event, isinstance(recorded.event, RecordImported)
@@ -95,7 +95,7 @@ def record_change(record: Wire, recorded: Recorded, account_number: str) -> Plat
 
 
 def participant_change(participant: MarketParticipant, recorded: Recorded) -> PlatformChange:
-    """Return the change that inserts a participant's rows, or replaces them when its contacts are erased."""
+    """Return the change that inserts a participant's rows, or replaces these rows when its contacts are erased."""
     event = recorded.event
     assert isinstance(event, ParticipantImported | ContactsErased)
     organisation, code = participant_identity(recorded.stream)
@@ -159,7 +159,7 @@ def copy_platform_rows(connection: Connection[Any], schema: str, rows: PlatformR
 
 
 def copying(rows: PlatformRows) -> WriteRows:
-    """Return a function that writes these rows in the transaction of `Ledger.execute_many`."""
+    """Return a `write_rows` for `Ledger.execute_many` that COPYs platform rows."""
     return lambda connection, events: apply_change(connection, PlatformChange(copied=rows))
 
 

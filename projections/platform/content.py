@@ -1,7 +1,7 @@
-"""Content of accounts as the platform stores it: its digest, numbers of rows and sums, computed from the rows in SQL.
+"""Content of accounts on the platform: digest, numbers of rows and sums, computed in SQL from the rows.
 
 The importing party computes the same digest from the source (`importledger_client.digest`, which describes the form).
-Nothing is stored: a digest always describes the present rows, also after a change that no event has caused.
+Digests are not stored, so a digest always describes the present rows, also after a change that no event has caused.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ class Content(msgspec.Struct, frozen=True):
 
 
 def account_contents(connection: Connection[Any], numbers: Sequence[str]) -> dict[str, Content]:
-    """Return the content of these accounts by number, without accounts that do not exist."""
+    """Return the content of accounts by number, without accounts that do not exist."""
     contents = {}
     with connection.transaction():
         connection.execute(_PLANNING)
@@ -42,9 +42,12 @@ def account_contents(connection: Connection[Any], numbers: Sequence[str]) -> dic
 
 
 _PLANNING = "SET LOCAL jit = off; SET LOCAL enable_bitmapscan = off"
-"""Settings of the query. Compiling it takes longer than the query, and plain index scans return rows in order."""
+"""Settings of the query of contents.
+
+Compiling the query takes longer than running it, and plain index scans return rows in order.
+"""
 _NOT_CONTENT = frozenset({"created_at", "erased_at", "account_number", "import_supplier"})
-"""Columns that are not in the digest. The supplier is known, the others are the platform's own."""
+"""Columns that are not in the digest: the supplier, which is known, and the platform's own columns."""
 _TEXTS = {
     "text": "{c}",
     "numeric": "trim_scale({c})::text",

@@ -1,4 +1,4 @@
-"""JSON columns for lists and objects that have no table of their own, in the form of the wire.
+"""JSON columns for lists and objects without a separate table, in the form of the API.
 
 Decimals keep the text that was sent. Datetimes become instants in UTC; without zone they are German market time.
 Columns are JSON, not JSONB: undocumented content is stored as it was sent, and Postgres need not convert it.
@@ -33,7 +33,7 @@ TABLE_OF_FIELD = {
     "contact_details": "market_participant_contact",
     "article_prices": "price_sheet_article_price",
 }
-"""Tables by name of the list whose items are their rows. Other lists are columns of their parent."""
+"""Tables by the name of the list whose items are the table's rows. Other lists are columns of their parent."""
 FOLDED_OBJECTS = ("params",)
 """Inner objects that are one column. Each field of other inner objects is a column."""
 
@@ -52,7 +52,7 @@ def is_free(node: inspect.Type) -> bool:
 
 
 def has_moments(node: inspect.StructType) -> bool:
-    """Return whether an object of this type, or one inside it, has datetimes."""
+    """Return whether an object of this type, or an object inside it, has datetimes."""
     return any(isinstance(kind, inspect.DateTimeType) for kind in kinds_of(node))
 
 
@@ -79,7 +79,7 @@ def list_encoding(node: inspect.StructType) -> Callable[[Any], bytes]:
 def object_folding(node: inspect.StructType) -> Callable[[Any], bytes]:
     """Return the encoder of an optional object of this type.
 
-    Fields that accept any JSON are left out: they have their own columns.
+    Fields that accept any JSON are left out, because they have separate columns.
     """
     fields = [field for field in node.fields if not is_free(without_null(field.type))]
     encoded = _compiled("w", "encode({})", fields, msgspec.json.encode)
@@ -108,7 +108,7 @@ def _compiled(
 
 
 def _written(source: str, fields: Sequence[inspect.Field], kinds: dict[str, Any]) -> str:
-    """Return the expression that copies these fields of the object `source` into a new one, with datetimes in UTC."""
+    """Return the expression that copies fields of the object `source` into a new object, with datetimes in UTC."""
     kind = f"kind{len(kinds)}"
     kinds[kind] = msgspec.defstruct("Written", [(field.name, Any) for field in fields], module=__name__, gc=False)
     return f"{kind}({', '.join(_value(f'{source}.{field.name}', field.type, kinds) for field in fields)})"
@@ -128,7 +128,7 @@ def _value(source: str, node: inspect.Type, kinds: dict[str, Any]) -> str:
 
 
 class _Instants(dict[Any, Any]):
-    """Cache of sent datetimes in UTC: the same dates are often repeated. Other values stay as they are."""
+    """Cache that converts datetimes to UTC, since the same dates are often repeated. Other values stay unchanged."""
 
     def __missing__(self, sent: Any) -> Any:
         if len(self) >= _MAX_CACHED:

@@ -1,7 +1,8 @@
 """Objects of payloads made again from their rows, in SQL: the inverse of `projections.platform.rows`.
 
-Both come from the same tables. An object has the content of what was imported, in one spelling: datetimes are in UTC,
-decimals are as Postgres writes them (without leading zeros and -0), and absent, null and empty fields are left out.
+Both modules use the same declaration of tables. An object has the imported content in a uniform spelling: datetimes are
+in UTC, decimals are as Postgres writes them (without leading zeros and -0), and absent, null and empty fields are left
+out.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,10 +19,10 @@ from schemas.base import Wire
 
 
 def select_objects(root: Table, account: str) -> str:
-    """Return the query for the key and the JSON of the objects `t` of a root table that an account has.
+    """Return the query for the key and the JSON of an account's objects `t` in a root table.
 
     `account` is the SQL of its number. The columns are the key without the account number, and `content`. Rows of a
-    table are read and grouped once per account, so the work is linear in their number.
+    table are read and grouped once per account, so the work is linear in the number of rows.
     """
     key = "".join(f't."{name}", ' for name in primary_key(root)[1:])
     return f"""
@@ -63,7 +64,8 @@ def _fields(columns: Sequence[Column]) -> Iterator[tuple[str, str]]:
         of_field = [*group]
         inner = [f"""'"{column.steps[1]}":' || {_value(column)}""" for column in of_field if len(column.steps) > 1]
         match of_field[0]:
-            case whole if len(whole.steps) == 1 and inner:  # one column, and one for each field that may hold any JSON
+            # a column for the object, and a column for each field that may have any JSON
+            case whole if len(whole.steps) == 1 and inner:
                 yield name, f"left({_value(whole)}, -1) || {_joined(inner, before=',')} || '}}'"
             case whole if len(whole.steps) == 1:
                 yield name, _value(whole)
@@ -83,8 +85,8 @@ def _value(column: Column) -> str:
 def object_writer(wire_type: type[Wire]) -> Callable[[str], bytes]:
     """Return the function that writes an object of `select_objects` without empty fields.
 
-    Decimals and values of any JSON keep their bytes. Texts are not checked: the rules may have changed since they were
-    imported.
+    Decimals and values of any JSON keep their bytes. Texts are not checked, because the rules may have changed since
+    the import.
     """
     decode = msgspec.json.Decoder(_sparse(wire_type)).decode
     return lambda content: encode_json(decode(content))
@@ -92,7 +94,7 @@ def object_writer(wire_type: type[Wire]) -> Callable[[str], bytes]:
 
 @cache
 def _sparse(wire_type: type) -> type[msgspec.Struct]:
-    """Return a shape like this one whose values may be anything, which leaves out empty fields when it is written."""
+    """Return a copy of a shape with values of any type, which leaves out empty fields when it is written."""
     node = inspect.type_info(wire_type)
     assert isinstance(node, inspect.StructType)
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []

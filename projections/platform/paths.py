@@ -1,7 +1,7 @@
 """Paths of the contract with the columns that store them, and the values of single accounts by path.
 
-A source with values of the same kind can be compared field by field. Values are read from the rows of the platform's
-tables, independently of the code that writes them.
+`importbook` reads values of a source in the same form, so that both sides can be compared field by field. Values are
+read from the platform's rows, independently of the code that writes the rows.
 """
 
 from collections.abc import Iterator, Sequence

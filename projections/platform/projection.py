@@ -72,7 +72,9 @@ class Platform(Projection):
         return self._rights[table]
 
     def fits(self, table: str, present: Mapping[str, str]) -> bool:
-        """Return False if the table lacks a key column, or has an undeclared column or type: it is then rebuilt."""
+        """Return False if the table must be rebuilt, because it lacks a key column, or has an undeclared column or
+        type.
+        """
         declared = dict(self.declared_columns(table))
         has_key = present.keys() >= {*primary_key(self._table(table))}
         return has_key and all(declared.get(name) == kind for name, kind in present.items())
@@ -119,7 +121,7 @@ class Platform(Projection):
                 apply_change(connection, PlatformChange(copied=rows), schema=schema)
                 delete_accounts(connection, schema, [*reverted.values()])
                 rows, reverted = {}, {}
-            if change.deleted:  # it may delete rows of this batch
+            if change.deleted:  # this event may delete rows of this batch
                 apply_change(connection, PlatformChange(copied=rows), schema=schema)
                 rows = {}
                 apply_change(connection, change, schema=schema)
@@ -148,7 +150,7 @@ class Platform(Projection):
         """Delete the person's rows.
 
         Account numbers come from the log, because tables being built may lack the account's row. A version that does
-        not follow may still have accounts that were reverted. Versions built by other code may have other tables.
+        not follow the log may still have reverted accounts. Versions that other code has built may have other tables.
         """
         event = erasure.event
         if isinstance(event, ContactsErased) and CONTACT_TABLE in self.tables:
@@ -165,7 +167,7 @@ _STAYING = (
     *("account_number", "import_supplier", "external_account_number", "created_at", "recorded_at", "erased_at"),
     *("organisation", "code", "market_participant_code", "document_number"),
 )
-"""Columns without personal data: an erasure keeps them, or they are times of the log."""
+"""Columns without personal data: columns that an erasure keeps, and times of the log."""
 
 CONTACT_TABLE = TABLE_OF_FIELD["contact_details"]
 _MARKET_ROOTS = {PARTICIPANT.prefix: PARTICIPANT_TABLE, PRICE_SHEET.prefix: PRICE_SHEET_TABLE}
@@ -178,7 +180,10 @@ SELECT topic, state FROM events WHERE stream = %s AND topic IN ('import_processe
 
 
 def _numbers_in_log(connection: Connection[Any], stream: str) -> set[str]:
-    """Return the numbers of all accounts of the import. Unreadable events are skipped: an erasure must not fail."""
+    """Return the numbers of all accounts of the import.
+
+    Unreadable events are skipped, because an erasure must not fail.
+    """
     events = [read_event(stream, topic, bytes(state)) for topic, state in rows_of(connection, _SELECT_NUMBERED, stream)]
     return {event.account_number for event in events if isinstance(event, ImportProcessed | ImportReverted)}
 
@@ -191,7 +196,7 @@ ORDER BY table_name
 
 
 def _create_statement(table: Table, schema: str) -> Composed:
-    """Return the CREATE TABLE, with NOT NULL for the columns that name a row or its parent."""
+    """Return the CREATE TABLE, with NOT NULL for the columns that identify a row or its parent."""
     columns = table_columns(table)
     named = {*primary_key(table), f"{table.parent}_ordinal"}
     if not table.field and table is not ACCOUNT_TABLE:

@@ -1,7 +1,7 @@
 """Rows of the platform's tables in the format of COPY, by functions that are compiled from the tables.
 
-An account's rows of one table are joined into few bytes objects, since they wait for the rows of other accounts.
-Separate values would need more memory.
+An account's rows of a table are joined into few bytes objects, because separate values would need more memory while the
+rows wait for rows of other accounts.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -41,9 +41,9 @@ WrittenRows = dict[str, list[bytes]]
 
 
 class UndatedRows(msgspec.Struct, frozen=True):
-    """Rows of an account before its time of creation is known, which is a column of the first row.
+    """Rows of an account without its time of creation, which is a column of the first row.
 
-    `begin` and `end` are that row's bytes before and after the time; `below` are the other rows.
+    `begin` and `end` are the first row's bytes before and after this time; `below` are the other rows.
     """
 
     begin: bytes
@@ -134,7 +134,7 @@ def _source(root: Table) -> Iterator[str]:
 
 
 _MOST_PIECES = 2_000
-"""Values after which a table's rows are joined. Separate values need three times the memory."""
+"""Values after which a table's rows are joined, because separate values need three times the memory."""
 
 
 def _loops(table: Table, indent: str) -> Iterator[str]:

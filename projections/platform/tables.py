@@ -1,11 +1,11 @@
 """Tables of accounts and of the market in the schema `platform`, derived from the shapes of payloads.
 
 The key of a row is the account number and an ordinal (its place among the account's rows of the table, from 1); rows
-refer to their parent by its ordinal. Records of an account (delivery notes, energy amounts, invoices) have their
-reference beside the account number. Market participants and price sheets belong to an organisation ("" for the
-operator of the service) instead of an account. Lists that the platform queries have a table; other lists are columns
-of their parent (`projections.platform.json_columns`), since each row makes an import slower. Fields of inner objects
-become columns, prefixed by the name of the object. Datetimes are instants: without zone they are German market time.
+refer to their parent by its ordinal. Rows of records (delivery notes, energy amounts, invoices) also have the record's
+reference in their key. Market participants and price sheets belong to an organisation ("" for the operator of the
+service) instead of an account. A list that the platform queries is a table; other lists are columns of their parent
+(`projections.platform.json_columns`), since each row makes an import slower. Fields of inner objects become columns,
+prefixed by the name of the object. Datetimes are instants: without zone they are German market time.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,10 +42,10 @@ INDEXES: dict[str, dict[str, str]] = {
     },
     "supply_point": {"supply_point_identifier": "(identifier)"},
 }
-"""Indexes besides the keys, by table and name.
+"""Indexes in addition to the keys, by table and name.
 
-The second one finds accounts that refer to an account; most accounts have no entry. The third one finds other accounts
-of a supply point.
+The second index finds accounts that refer to an account; most accounts have no entry in it. The third index finds other
+accounts of a supply point.
 """
 _ACCOUNT_KEY = (("account_number", "text"),)
 _RECORD_KEY = (("account_number", "text"), ("reference", "text"))
@@ -59,9 +59,9 @@ Encoder = Callable[[Any], bytes]
 class Column(msgspec.Struct, frozen=True):
     """A column, its SQL type, and the expression of its value in the format of COPY from a wire object `v`.
 
-    The expression is one value or several, separated by commas. It calls the `encoder` under the name `TABLE_COLUMN`.
-    `steps` are the names of the field in the wire object, none for a column that payloads do not have. `as_json` is the
-    template of the SQL that returns the field's JSON from the column.
+    The expression has a value or several values, separated by commas, and calls the `encoder` under the name
+    `TABLE_COLUMN`. `steps` are the names of the field in the wire object, none for a column that payloads do not have.
+    `as_json` is the template of the SQL that returns the field's JSON from the column.
     """
 
     name: str
@@ -73,10 +73,10 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """A table, its key without the ordinal, the field that its rows come from, and the tables of its children.
+    """A table, its key without the ordinal, the field from which its rows are made, and the tables of its children.
 
-    The table of a whole payload has no field. Its direct children have no column for the ordinal of their parent, since
-    an account has only one row in that table.
+    The root table, for a whole payload, has no field. Children of the root table have no column for the ordinal of
+    their parent, since an account has only one row in the root table.
     """
 
     name: str
@@ -95,7 +95,7 @@ class Table(msgspec.Struct, frozen=True):
 
 
 _CERTAIN_TEXT = "SIZE[len(x := {}.encode())], x"
-"""Expression for a required text, without a function call: half of all values are such texts."""
+"""Expression for a required text, without a function call, because half of all values are such texts."""
 
 
 def _table(

@@ -1,7 +1,7 @@
 """Totals of a run's accounts, computed from the rows of the platform's tables instead of payloads.
 
 Accounts are in buckets by their external number. A bucket has the sum of the digests of its accounts, computed from
-their rows (`projections.platform.content`). A source with totals of the same kind can be compared bucket by bucket.
+their rows (`projections.platform.content`). A source and the platform are compared bucket by bucket.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ from schemas.sentence import Sentence
 BUCKETS = tuple(f"{number:03x}" for number in range(4096))
 """Names of the buckets of accounts: the first three hexadecimal digits of the SHA-256 of the external number."""
 EXACT = Context(prec=200)
-"""Context of sums. The default one would round them to 28 digits."""
+"""Decimal context of sums. The default context would round sums to 28 digits."""
 
 COUNTED = {
     "customers": "customer",
@@ -68,7 +68,7 @@ class LedgerTotal(msgspec.Struct, frozen=True):
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """Totals of some accounts. They do not depend on the order and size of the portions that are merged."""
+    """Totals of accounts, which do not depend on the order and size of the merged portions."""
 
     accounts: int = 0
     erased: int = 0
@@ -82,7 +82,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     """Sum of the digests of the accounts in a bucket."""
 
     def merge(self, added: "Totals") -> "Totals":
-        """Return the sum of both."""
+        """Return the sum of two totals."""
         return Totals(
             accounts=self.accounts + added.accounts,
             erased=self.erased + added.erased,
@@ -120,7 +120,10 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _PATHS = {column.source: column.path for column in PATH_COLUMNS if not column.expression}
-"""Paths of lists by their table. Only these are counted: accounts are compared by digests, not by sums over paths."""
+"""Paths of lists by their table.
+
+Only lists are counted, since accounts are compared by digests, not by sums over paths.
+"""
 T = TypeVar("T")
 
 
@@ -139,7 +142,7 @@ def unequal_totals(
     """Yield (steps of the path, sentence) for each difference between a source and the platform.
 
     An undocumented field of the source differs, unless the supplier's setting drops such fields. Only the first
-    sentences contain values, up to the limit of an answer. Raises TooMuchWork.
+    sentences contain values, as many as an answer lists. Raises TooMuchWork.
     """
     work, number = Work(MAX_WALK_S), 0
     for steps, source, platform in _compared(manifest, totals, drops_unknown):
@@ -158,7 +161,8 @@ def _compared(
 ) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
     """Yield (steps of the path, value of the source, value of the platform) for everything that is compared.
 
-    Each undocumented field of the source is compared with None, unless `drops_unknown`: the supplier drops them.
+    Each undocumented field of the source is compared with None, unless the supplier drops undocumented fields
+    (`drops_unknown`).
     """
     for name in ("accounts", *COUNTED, "balances", "transactions"):
         yield (name,), manifest.get(name), totals[name]
@@ -193,7 +197,7 @@ UNUSED_CONTENT = {
         "Zeilen einer Tabelle des Altsystems gehören zu keinem Konto.",
     ),
 }
-"""Members of a manifest that list content of the source that is in no account, with their sentences."""
+"""Members of a manifest that list content of the source outside of accounts, with their sentences."""
 COMMON = (*("import_supplier", "accounts", *COUNTED, "balances", "transactions"), "sums", "by_ledger", "buckets")
 """Members that manifests and totals have in common."""
 

@@ -1,6 +1,6 @@
-"""Values of an account as it was sent, beside those of the platform's rows, field by field.
+"""Values of an account as it was sent and on the platform, field by field.
 
-Both are read independently: the source from the payload, the platform from its tables.
+The values of the source are read from the payload, and independently the values of the platform from its tables.
 """
 
 import contextlib
@@ -30,9 +30,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComparedValue(msgspec.Struct, frozen=True):
-    """Value of a path: the ordinal of its row, and the texts in the source and on the platform, None for no value.
+    """Value of a path: the ordinal of its row, and the texts in the source and on the platform; None without a value.
 
-    `is_documented` is False if the path is no field of the contract.
+    `is_documented` is False if the path is not a field of the contract.
     """
 
     path: str
@@ -61,7 +61,7 @@ def compared_account(ledger: Ledger, supplier: str, external: str, position: int
 
 
 def _side_by_side(source: Values, platform: Values) -> Iterator[ComparedValue]:
-    """Yield the values of both sides in the order of the contract. Rows without a value of their own are left out."""
+    """Yield the values of both sides in the order of the contract. Rows without own values are left out."""
     order = {path: number for number, path in enumerate(_COLUMNS)}
     for path in sorted({*source, *platform}, key=lambda path: (order.get(path, len(order)), path)):
         sent, stored = (
@@ -78,7 +78,7 @@ _OBJECTS = {path.rpartition(".")[0] for path in _COLUMNS} - {""}
 _NOT_COMPARED = frozenset({"import_supplier"})
 _EXACT = Context(prec=200)
 _MOST_PLACES = 90
-"""Digits before or after the decimal point. Numbers with more, and those that are not finite, are compared as texts."""
+"""Digits before or after the decimal point. Longer numbers, and numbers that are not finite, are compared as texts."""
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -123,12 +123,12 @@ class _Walk:
 
 
 def _is_default(column: PathColumn | None, value: Any) -> bool:
-    """Return whether the platform's values leave the value out since it is the field's default."""
+    """Return whether the value is the field's default, which the platform's values leave out."""
     return column is not None and column.sql_type in ("text", "boolean", "bigint") and value == column.default
 
 
 def _text_of(sql_type: str, value: Any) -> str:
-    """Return the text of a value as a column of this type has it. A value of another type gives its JSON."""
+    """Return the text of a value in a column of this type; for a value of another type, its JSON."""
     with contextlib.suppress(ValueError, ArithmeticError):
         match sql_type, value:
             case "numeric", int() | Decimal() | str() if _is_exact(number := Decimal(str(value))):
@@ -150,7 +150,7 @@ def _is_exact(number: Decimal) -> bool:
 
 
 def shown_text(path: str, text: str | None, *, is_masked: bool) -> str:
-    """Return a value for people, masked if it may describe a person; "" for none."""
+    """Return a value for people, masked if it may describe a person; "" without a value."""
     if text is None:
         return ""
     column, steps = _COLUMNS.get(path), path.split(".")

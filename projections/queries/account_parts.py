@@ -17,7 +17,7 @@ PAGE = 100
 
 
 class AccountTable(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows of one table, with the columns that are filled in any of them."""
+    """Rows of one table, with the columns that have a value in any of the rows."""
 
     table: str
     columns: tuple[str, ...]
@@ -43,7 +43,7 @@ class AttachedRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sort_key(self) -> RecordSortKey:
-        """Sort key of this record. The next page begins after the last one."""
+        """Sort key of this record. The next page begins after the sort key of the last record."""
         return self.created_at, self.stream
 
     @property
@@ -145,6 +145,6 @@ async def attached_records(
 
 
 async def seal_over(connection: AsyncConnection[Any], position: int) -> Seal | None:
-    """Return the first checkpoint that covers a position; None if there is none yet."""
+    """Return the first checkpoint that covers a position; None if no checkpoint covers it yet."""
     rows = await fetch_rows(connection, _SELECT_SEAL, position)
     return Seal(*rows[0]) if rows else None

@@ -1,6 +1,6 @@
 """History of an account for auditors: all events of its import, its e-mail and its records.
 
-It is read from the log, optionally as of a time or position.
+A history is read from the log, optionally as of a time or position.
 """
 
 import re
@@ -31,11 +31,11 @@ MAX_AS_OF = 40
 """Characters of a time as text. Longer texts are refused."""
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _MINUTE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}")
-"""A time of browsers, which leave out seconds that are zero."""
+"""Pattern of times from browsers, which leave out zero seconds."""
 
 
 class AsOf(msgspec.Struct, frozen=True):
-    """A moment of the log: up to a position or up to a time (UTC). Without both, it is now."""
+    """A moment of the log: up to a position or up to a time (UTC). Without position and time, the moment is now."""
 
     position: int | None = None
     time: datetime | None = None
@@ -70,7 +70,7 @@ class AsOf(msgspec.Struct, frozen=True):
 
 
 class MomentAhead(ValueError):
-    """The log may still get events up to this moment: a repeated answer could differ."""
+    """The moment is not in the past, so the log may still get events up to it, and a repeated answer could differ."""
 
     def __init__(self) -> None:
         super().__init__(AHEAD)
@@ -109,7 +109,7 @@ class HistoryEntry(Wire, frozen=True, kw_only=True):
     by: str
     """Caller or process that caused the event (Verursacher)."""
     code_version: str
-    """Version of the code that recorded it (Codeversion)."""
+    """Version of the code that recorded the event (Codeversion)."""
     rules_edition: str | None
     """Edition of the rules (Regelstand); null if no rules were applied."""
     payload_sha256: str | None
@@ -123,7 +123,7 @@ class HistoryEntry(Wire, frozen=True, kw_only=True):
 def history_entry(recorded: Recorded) -> HistoryEntry:
     """Return an event as auditors read it. Pure."""
     data: dict[str, Any] = msgspec.to_builtins(recorded.event)
-    data.pop("private", None)  # it is still encrypted if the person was erased
+    data.pop("private", None)  # the text is still encrypted if the person was erased
     return HistoryEntry(
         position=recorded.position,
         stream=recorded.stream,
@@ -168,7 +168,7 @@ _OF_ACCOUNT: LiteralString = """stream = ANY(ARRAY(
     SELECT stream FROM account_record
     WHERE supplier = %(supplier)s AND external_account_number = %(external)s
 ))"""
-"""SQL condition on events: they are of the account's own streams, or of one of its records."""
+"""SQL condition on events of the account's own streams, or of its records."""
 
 _SELECT_POSITIONS: LiteralString = f"""
 SELECT ARRAY(SELECT position FROM events WHERE {_OF_ACCOUNT} AND {_AS_OF} ORDER BY position)
@@ -182,7 +182,7 @@ _ROWS_AT_ONCE = 50
 _STATUS_AFTER_TOPIC = dict.fromkeys(import_process.EVENTS, import_process.status_after_erasure(False)) | (
     import_process.STATUS_AFTER_TOPIC
 )
-"""Status by topic of the last event. Erasures of imports with an account are skipped by the query."""
+"""Status by topic of the last event. The query skips erasures of imports with an account."""
 
 _SELECT_LAST_TOPICS = f"""
 SELECT DISTINCT ON (stream) stream, topic
@@ -220,7 +220,7 @@ class TimeLine(msgspec.Struct, frozen=True, kw_only=True):
 
     events: list[Recorded]
     last_as_of: int
-    """Position of the last event up to the requested moment; 0 for none."""
+    """Position of the last event up to the requested moment; 0 without events."""
     next_before: int
     """Position before which the next page begins; 0 after the last page."""
 
@@ -258,7 +258,7 @@ async def account_time_line(
 ) -> TimeLine:
     """Read the account's newest events before the position `before`, up to the position `upto`, newest first.
 
-    Unreadable ones are `Unreadable`.
+    An unreadable event is `Unreadable`.
     """
     parameters: dict[str, Any] = {"upto": upto, "before": before, "limit": limit + 1}
     parameters |= {"streams": _streams(supplier, external, []), "supplier": supplier, "external": external}
@@ -272,7 +272,7 @@ async def account_time_line(
 async def newest_of_import(
     connection: AsyncConnection[Any], supplier: str, external: str, upto: int | None = None, *, limit: int = 2_000
 ) -> list[Recorded]:
-    """Read the first event of the import and its `limit` newest ones, oldest first."""
+    """Read the first event of the import and its `limit` newest events, oldest first."""
     parameters = {"upto": upto, "streams": [import_process.stream_of(supplier, external)], "limit": limit}
     events = [event async for event in _streamed(connection, _SELECT_NEWEST_OF_IMPORT, parameters)][::-1]
     if not events or events[0].version == 1:
@@ -331,7 +331,7 @@ async def events_since_staged(connection: AsyncConnection[Any], supplier: str, e
 async def staged_payloads(
     connection: AsyncConnection[Any], supplier: str, external: str, versions: tuple[str, ...], upto: int | None = None
 ) -> list[str | None]:
-    """Return the payload's digest for each version of the stream; None for events that staged none."""
+    """Return the payload's digest for each version of the stream; None for events that staged no payload."""
     digests: dict[str, str] = {}
     async for recorded in import_history(connection, supplier, external, upto):
         if isinstance(recorded.event, import_process.ImportStaged) and str(recorded.version) in versions:
@@ -397,7 +397,7 @@ def read_statuses(connection: Connection[Any], supplier: str, upto: int | None =
 
 
 def of_import(events: list[Recorded]) -> list[Recorded]:
-    """Return the events of the import among these. Raises StreamUnreadable."""
+    """Return only the events of the import. Raises StreamUnreadable."""
     own = [recorded for recorded in events if aggregate_of(recorded.stream) is import_process.IMPORT_PROCESS]
     for recorded in own:
         if isinstance(recorded.event, Unreadable):

@@ -1,7 +1,7 @@
 """Lists of imports of several suppliers with filters, newest first.
 
-The cost of a page does not grow with the number of imports: a page examines a limited number of candidates. If few of
-them match, the page is short and names the start of the next one.
+The cost of a page does not grow with the number of imports: a page examines a limited number of candidates. If few
+candidates match, the page is short and names the start of the next page.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ PAGE = 50
 MAX_CANDIDATES = 20_000
 """Candidates per page of a filter without an index."""
 MAX_FAILED = 2_000
-"""Candidates per page of a filter by problem, each of which needs a lookup."""
+"""Candidates per page of a filter by problem. Each candidate needs a lookup."""
 END = 10**18
 """Upper bound of positions: greater than every position of the log."""
 _SKEW = timedelta(minutes=5)
@@ -38,11 +38,13 @@ class ListFilter(msgspec.Struct, frozen=True, kw_only=True):
     status: str = ""
     code: str = ""
     is_problem: bool = False
-    """True if the code is of an import's problems, False if it is of its `latest_error`."""
+    """True if `code` is the code of a problem of the import, False if it is the code of `latest_error`."""
     path: str = ""
-    """Path of a problem, with [] for any item of an array. Only with the code of a problem."""
+    """Path of a problem, with [] for any item of an array. It requires the code of a problem."""
     is_fixed: bool | None = None
-    """True for imports that were processed after they failed for the problem, False for others, None for both."""
+    """True for imports that were processed after they had failed for the problem, False for imports that were not, None
+    for all.
+    """
     run: str = ""
     day: date | None = None
     text: str = ""
@@ -73,7 +75,7 @@ class ListFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 FAILED = ("ERRORED", "DRY_RUN_ERRORED")
 _FIXED = dict.fromkeys(("PROCESSED", "DRY_RUN_SUCCEEDED"), True) | dict.fromkeys(FAILED, False)
-"""Value of `is_fixed` of a failed import, by its status. Cancelled imports have no failure."""
+"""Value of `is_fixed` by the status of an import that has failed. Cancelled imports have no failure."""
 
 
 class ListedRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,18 +88,18 @@ class ListedRow(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     modified_at: datetime
     error_code: str | None
-    """Code of the problem that the filter names, if it names one, otherwise of a problem of the last failure."""
+    """Code of the problem in the filter; without a filter, of a problem of the last failure."""
     error_path: str = ""
     """Path of the problem, with [] for any item of an array."""
     problems: int = 1
     """Number of different problems of the last failure that fit the filter."""
     attempt: int | None
     sort_key: int
-    """Sort key of the list. The next page begins after the last one."""
+    """Sort key of the list. The next page begins after the last sort key."""
 
 
 class ListPage(msgspec.Struct, frozen=True):
-    """A page of a list; `next_after` is the parameter of the next page, "" after the last."""
+    """A page of a list; `next_after` is the parameter of the next page, "" after the last page."""
 
     imports: list[ListedRow]
     next_after: str
@@ -129,7 +131,7 @@ FROM unnest(%(suppliers)s::text[]) AS mine (code), LATERAL (
     LIMIT %(candidates)s
 ) AS f
 JOIN import_status AS s USING (supplier, external_account_number)"""  # noqa: S608 - constants
-"""Imports whose last failure had a problem with the code, at a path or at any."""
+"""Imports whose last failure had a problem with a code, at a path or at any path."""
 
 _SELECT_OF_RUN: LiteralString = f"""
 SELECT {_COLUMNS}, a.position AS sort_key
@@ -167,7 +169,7 @@ WITH RECURSIVE halving (low, high) AS (
 )
 SELECT max(low) FROM halving WHERE low >= high
 """
-"""First position of a time, by binary search: the log is in the order of time."""
+"""Query of the first position of a time, by binary search, since the log is in the order of time."""
 
 
 _SELECT_PROBLEMS: LiteralString = """
@@ -197,8 +199,8 @@ async def list_imports(
 ) -> ListPage:
     """Read a page of matching imports, newest first; with a text, the best matches first.
 
-    Failed rows have the code and path of a problem: of the one that the filter names, else of the first. `after` is
-    `next_after` of the page before. Raises ValueError for any other text.
+    Rows of failed imports have the code and path of the problem in the filter, or else of the first problem. `after` is
+    `next_after` of the previous page. Raises ValueError for any other text.
     """
     page = await _page(connection, list_filter, after, limit)
     is_wanted = bool(list_filter.code)
@@ -276,7 +278,7 @@ def _page_of(query: LiteralString) -> LiteralString:
 async def _examined_upto(
     connection: AsyncConnection[Any], query: LiteralString, parameters: dict[str, Any], candidates: int
 ) -> int:
-    """Return the sort key down to which the candidates of all suppliers were examined; 0 if all were."""
+    """Return the sort key down to which the candidates of all suppliers were examined; 0 after all candidates."""
     counting = (
         f"SELECT coalesce(max(least), 0) FROM (SELECT supplier, min(sort_key) AS least, count(*) AS number"  # noqa: S608
         f" FROM ({query}) AS c GROUP BY supplier) AS looked WHERE number >= %(candidates)s"
@@ -332,9 +334,9 @@ JOIN import_status AS s USING (supplier, external_account_number)"""  # noqa: S6
 
 
 class RowDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """Person and postcode of an import as search terms, and its newest run; "" for none.
+    """Person and postcode of an import as search terms, and its newest run; "" without a run.
 
-    Names and postcodes are personal data: pages mask them. All come from views that can lag behind the log.
+    Pages mask names and postcodes, which are personal data. All values are from views that can be behind the log.
     """
 
     stream: str
@@ -384,5 +386,5 @@ def _parse_after(after: str) -> tuple[int, str]:
 
 
 def _after(row: ListedRow, list_filter: ListFilter) -> str:
-    """Return `next_after` of a page that ends with the row. Only accounts of a run may share a position."""
+    """Return `next_after` of a page that ends with the row. Only accounts of a run may have the same position."""
     return f"{row.sort_key}~{row.external_account_number}" if list_filter.run else f"{row.sort_key}"

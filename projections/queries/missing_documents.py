@@ -1,5 +1,6 @@
-"""Missing documents of an import. The log has only the indexes of their statements; the payload has their paths.
+"""Missing documents of an import.
 
+The log has only the indexes of the statements whose documents are missing; the payload has the paths of the documents.
 Paths are therefore available until the person is erased.
 """
 
@@ -42,7 +43,7 @@ def with_missing_documents(
 
 
 def staged_bodies(ledger: Ledger, streams: list[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield stream and last staged payload of each import, without erased ones. Raises StreamUnreadable."""
+    """Yield stream and last staged payload of each import, except erased payloads. Raises StreamUnreadable."""
     states = {stream: loaded.state for stream, loaded in ledger.load(streams).items()}
     digests = {
         stream: state.staged.payload_sha256

@@ -17,7 +17,7 @@ from schemas.invoice import MarketParticipantInvoice
 PAGE = 100
 """Imports per page."""
 PAGE_BYTES = 2**20
-"""Bytes after which a page ends. The last account or record may exceed it."""
+"""Bytes after which a page ends. The last account or record may exceed this limit."""
 
 ContentKey = tuple[int, int, str]
 """Sort key of a line: position of the import, kind, and reference of a record."""
@@ -68,7 +68,7 @@ FROM (
 LEFT JOIN LATERAL ({_selects()}) AS c ON true
 WHERE (s.created_position, coalesce(c.kind, 0), coalesce(c.reference, '')) > (%(position)s, %(kind)s, %(reference)s)
 """  # noqa: S608 - names of tables and columns
-"""Contents in the order of the imports: rows of the left side of a nested loop keep their order."""
+"""Query of contents in the order of the imports: a nested loop keeps the order of the rows on its left side."""
 
 
 async def pulled_content(

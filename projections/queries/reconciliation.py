@@ -1,7 +1,7 @@
 """Reconciliation jobs, which compute the totals of a run. A worker fills the job's row, portion by portion.
 
-The row has the totals so far and the sort key of the last account in them, so that another worker can continue after a
-kill. Deleting the row cancels the job. All times are the database's.
+The row has the totals of the accounts that were added up, and the sort key of the last of these accounts, so that
+another worker can continue after a kill. Deleting the row cancels the job. All times are the database's.
 """
 
 import secrets
@@ -23,15 +23,15 @@ from projections.views.import_status import SELECT_IMPORTS_WAIT
 from schemas.sentence import Sentence
 
 LEASE = timedelta(minutes=2)
-"""Longest time for one portion. Afterwards another worker may claim the job."""
+"""Longest time for one portion. After this time, another worker may claim the job."""
 PORTION = 1_000
 """Accounts per query."""
 PORTION_TIMEOUT = "60s"
 """Time limit of a statement of a portion."""
 MAX_ATTEMPTS = 5
-"""Attempts without progress. The job fails after the last."""
+"""Attempts without progress. After the last attempt, the job fails."""
 MAX_OPEN = 3
-"""Jobs of a supplier at a time. Another request is refused."""
+"""Jobs of a supplier at the same time. Requests for further jobs are refused."""
 ABANDONED_AFTER = timedelta(minutes=15)
 """Time without a request after which a job is deleted."""
 FRESH = timedelta(minutes=1)
@@ -41,11 +41,11 @@ QUIET_S = 10.0
 
 
 class TooManyReconciliations(Exception):
-    """The supplier already has the greatest number of jobs at a time."""
+    """The supplier already has MAX_OPEN jobs."""
 
 
 class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as requests read it. `totals` is JSON, and empty before the end."""
+    """A job for requests. `totals` is JSON, and empty before the end of the job."""
 
     job: str
     accounts: int
@@ -65,7 +65,7 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sum(msgspec.Struct, frozen=True, kw_only=True):
-    """Job of a worker, with the totals of the accounts up to `sort_key`."""
+    """A job for its worker, with the totals of the accounts up to `sort_key`."""
 
     supplier: str
     run: str
@@ -76,7 +76,7 @@ class Sum(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def remaining_s(done: int, total: int, seconds: float) -> float | None:
-    """Return the seconds for the rest at the same rate; None if nothing is done yet. Pure."""
+    """Return the seconds for the remaining accounts at the same rate; None if no account is done. Pure."""
     if done >= total:
         return 0.0
     return round((total - done) * seconds / done, 1) if done > 0 and seconds > 0 else None
@@ -151,7 +151,7 @@ async def cancel(connection: AsyncConnection[Any], supplier: str, run: str) -> R
 
 
 async def reason_no_progress(connection: AsyncConnection[Any]) -> Sentence | None:
-    """Return the reason why jobs make no progress; None if the database does not show one."""
+    """Return the reason why jobs make no progress; None if the database does not show a reason."""
     [(workers, relays)] = await fetch_rows(connection, _SELECT_HOLDERS, **_OF_LOCKS, relay=locks.RELAY)
     [(imports_wait,)] = await fetch_rows(connection, SELECT_IMPORTS_WAIT)
     if not workers:
@@ -202,9 +202,8 @@ _RELEASE = f"UPDATE reconciliations SET worker = 0, error = %(error)s {_OF_MINE}
 
 
 def waiting_jobs(connection: Connection[Any]) -> list[str]:
-    """Return the jobs that no worker runs, the least recently worked on first.
-
-    Deletes abandoned jobs before, and ends jobs after MAX_ATTEMPTS with an error.
+    """Delete abandoned jobs, end jobs after MAX_ATTEMPTS with an error, and return the jobs that no worker runs, in the
+    order of their last work.
     """
     connection.execute(_DELETE_ABANDONED, (ABANDONED_AFTER,))
     connection.execute(_END_FAILED.encode(), _OF_LOCKS | {"attempts": MAX_ATTEMPTS})
@@ -219,7 +218,7 @@ def has_other_waiting(connection: Connection[Any], job: str) -> bool:
 def claim(connection: Connection[Any], job: str, worker: int) -> Sum | None:
     """Claim a job for a worker, and return it with its totals so far; None if it has ended or another worker has it.
 
-    Totals that another release has computed are dropped: the job starts again.
+    If another release has computed the totals, they are dropped and the job starts again.
     """
     parameters = _OF_LOCKS | {"job": job, "worker": worker, "lease": LEASE}
     rows = rows_of(connection, _CLAIM, **parameters)
@@ -239,9 +238,10 @@ def claim(connection: Connection[Any], job: str, worker: int) -> Sum | None:
 
 
 def add_portion(connection: Connection[Any], before: Sum, worker: int, *helpers: Connection[Any]) -> Sum | None:
-    """Add the next portion and save the totals; None after the last, or if the worker lost the job.
+    """Add the next portion and save the totals.
 
-    Helpers are further connections, which read a part of the accounts at the same time.
+    Return None after the last portion, or if the worker has lost the job. Helpers are further connections, each of
+    which reads a part of the accounts at the same time.
     """
     with connection.transaction():
         connection.execute(f"SET LOCAL statement_timeout = '{PORTION_TIMEOUT}'")
@@ -264,7 +264,9 @@ def add_portion(connection: Connection[Any], before: Sum, worker: int, *helpers:
 def run_portion(
     connection: Connection[Any], supplier: str, run: str, after: RunSortKey, *helpers: Connection[Any]
 ) -> tuple[Totals, int, RunSortKey | None]:
-    """Return the totals of the next accounts of a run, their number, and the sort key of the last; None at the end."""
+    """Return the totals and number of the next accounts of a run, and the sort key of the last account; None at the
+    end.
+    """
     count, accounts, end = run_accounts(connection, supplier, run, after, PORTION)
     connections = (connection, *helpers)
     with ThreadPoolExecutor(len(connections)) as threads:

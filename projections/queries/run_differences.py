@@ -1,7 +1,7 @@
 """Accounts of a run that differ from those of their source, and the side that agrees with the log.
 
-A source sends digests of its accounts, and later of the paths of those that differ. Equal digests prove equal content.
-Different digests may have another spelling as their reason, for instance 0.5 and 0.50: paths decide.
+A source sends digests of its accounts, and later digests of the paths in accounts that differ. Equal digests prove
+equal content. Different digests may be caused by spelling, for instance 0.5 and 0.50, so that the paths decide.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,15 +25,18 @@ from schemas.reading.problems import truncated
 from schemas.run import AccountDifference, PathDifference, PlatformValue, SourceAccount, SourceContent
 
 MOST_VALUES = 20
-"""Values of a path in an answer. Further ones are left out."""
+"""Values of a path in an answer. Further values are left out."""
 MOST_DETAILED = 10
-"""Accounts that a request may send with paths. Each of them needs fifty queries."""
+"""Accounts that a request may send with paths. Each such account needs fifty queries."""
 MOST_CHECKED = 200
-"""Accounts whose rows are compared with the log for one page. Each of them needs its payload and fifteen queries."""
+"""Accounts whose rows are compared with the log for one page.
+
+Each such account needs its payload and fifteen queries.
+"""
 MOST_IN_BUCKETS = 20_000
 """Accounts of the run in the buckets of a request."""
 STATEMENT_TIMEOUT = "2s"
-"""Time for a statement: a little longer than a request waits for its answer."""
+"""Time limit of a statement, a little longer than the time that a request waits for its answer."""
 _MOST_LETTERS = 200
 """Most characters of a value in an answer. Longer values are cut."""
 _COLUMNS = {column.path: column for column in PATH_COLUMNS}
@@ -59,7 +62,9 @@ class TooManyInBuckets(Exception):
 def run_differences(
     ledger: Ledger, supplier: str, run: str, source: SourceContent, *, is_masked: bool
 ) -> list[AccountDifference]:
-    """Return the accounts that differ, sorted by number: of those that `source` names, and of those in its buckets."""
+    """Return the accounts that differ, sorted by number, among the accounts that `source` names and the accounts in its
+    buckets.
+    """
     sent = {account.external_account_number: account for account in source.accounts}
     with _timed_connection(ledger) as connection:
         parameters: dict[str, Any] = {"supplier": supplier, "run": run}
@@ -123,7 +128,8 @@ def _with_paths(
 ) -> AccountDifference:
     """Return the difference with its paths and with the side that agrees with the log.
 
-    It has the account's digest only if no path differs. Who knows all other values could find a masked one by it.
+    The difference has the account's digest only if no path differs: with the digest, somebody who knows all other
+    values could find a masked value.
     """
     external = difference.external_account_number
     with _timed_connection(ledger) as connection:
@@ -159,13 +165,17 @@ def _with_paths(
 
 
 def _value_digest(path: str, external: str, value: Value, *, is_masked: bool) -> str:
-    """Return the digest of a value; "" if the value is masked: trying out all birth dates would find it."""
+    """Return the digest of a value; "" for a masked value, because somebody could find a birth date by trying all
+    dates.
+    """
     is_hidden = is_masked and value.text and not is_harmless(path.split("."))
     return "" if is_hidden else path_digest(external, [value])
 
 
 def altered_accounts(ledger: Ledger, supplier: str, run: str, buckets: Sequence[str]) -> list[str]:
-    """Return the accounts in these buckets whose rows are not those that the log makes, of the first MOST_CHECKED."""
+    """Return the accounts among the first MOST_CHECKED of the buckets whose rows differ from the rows that the log
+    makes.
+    """
     with ledger.connection() as connection:
         parameters = {"supplier": supplier, "run": run, "buckets": list(buckets), "limit": MOST_CHECKED}
         imports = rows_of(connection, _SELECT_IN_BUCKETS, **parameters)
@@ -177,9 +187,9 @@ def altered_accounts(ledger: Ledger, supplier: str, run: str, buckets: Sequence[
 
 
 def is_as_logged(ledger: Ledger, stream: str, account_number: str) -> bool | None:
-    """Return whether the account's rows are those that the log makes, so that healing would change nothing.
+    """Return whether the account's rows equal the rows that the log makes, so that healing would change nothing.
 
-    None if the log cannot make them: the payload was archived or erased, or an event is unreadable.
+    None if the log cannot make the rows, because the payload was archived or erased, or an event is unreadable.
     """
     staged, processed = None, None
     for recorded in ledger.history(stream):

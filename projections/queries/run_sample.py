@@ -1,6 +1,6 @@
-"""Accounts of a run that a sample is drawn from.
+"""Accounts of a run from which a sample is drawn.
 
-An account is drawn by the position of its newest staging up to a checkpoint, which is permanent.
+An account is drawn by the position of its newest staging up to a checkpoint, because positions never change.
 """
 
 from decimal import Decimal
@@ -32,7 +32,7 @@ JOIN platform.service_account AS t ON t.account_number = s.account_number
 WHERE a.supplier = %(supplier)s AND a.run = %(run)s
 """
 _BANDS = {0: "0", 100: "0-100", 1_000: "100-1000", 10_000: "1000-10000"}
-"""Names of bands of balances in euros without sign, by the largest balance of each."""
+"""Names of bands of balances in euros without sign, by the largest balance of each band."""
 
 
 def staged_accounts(connection: Connection[Any], supplier: str, run: str, upto: int) -> dict[int, str]:

@@ -25,7 +25,7 @@ class SupplierStanding(msgspec.Struct, frozen=True, kw_only=True):
     status: str
     reason: str
     attention: int = 0
-    """Imports that wait for somebody: failed ones, and those that wait because the supplier is paused."""
+    """Imports that need an action: failed imports, and imports that wait because the supplier is paused."""
     by_status: dict[str, int]
     per_minute: float
     """Imports ended per minute, in the last whole minutes."""
@@ -35,7 +35,7 @@ class SupplierStanding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sort_key(self) -> SupplierSortKey:
-        """Sort key of this supplier. The next page begins after the last one."""
+        """Sort key of this supplier. The next page begins after the sort key of the last supplier."""
         return self.attention, (ORDER.index(self.status) + 1 if self.status in ORDER else 9), self.code
 
     @property
@@ -52,13 +52,13 @@ class SupplierStanding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def error_share(self) -> float | None:
-        """Share of failed imports among ended ones; None if none has ended."""
+        """Share of failed imports among ended imports; None if no import has ended."""
         ended = self.total - self.waiting - self.by_status.get("CANCELLED", 0)
         return self.failed / ended if ended else None
 
     @property
     def eta_s(self) -> float | None:
-        """Estimated seconds for the waiting imports; 0 if none waits, None if none ends."""
+        """Estimated seconds for the waiting imports; 0 if no import waits, None if no import ends."""
         if not self.waiting:
             return 0.0
         return self.waiting / self.per_minute * 60 if self.per_minute else None
@@ -126,7 +126,7 @@ async def supplier_standings(
 ) -> list[SupplierStanding]:
     """Read all suppliers, or those in `reach`, at most `limit`, after a sort key.
 
-    Suppliers with most imports that need attention come first, then ongoing suppliers.
+    Suppliers with most imports that need attention are first, then ongoing suppliers.
     """
     attention, rank, code = after or (None, 0, "")
     parameters = {"attention": attention, "rank": rank, "code": code, "order": ORDER}

@@ -1,7 +1,7 @@
-"""State of the service in numbers: waiting work, lags, sizes. Reads only, and no personal data.
+"""State of the service in numbers: waiting work, lags, sizes, for metrics, `doctor`, support bundles and the console.
 
-Metrics, `doctor`, support bundles and the console use it. Each query is fast on a large log; numbers whose query takes
-too long are missing.
+This module reads only, and no personal data. Each query is fast on a large log; if a query takes too long, its numbers
+are missing.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ from eventstore.proof.sealing import signed_size
 from projections.auxiliary.troubles import reported_troubles
 
 FOLLOWING = ("relay", "ended imports")
-"""Followers whose checkpoint is a row of `checkpoints`, by their names there."""
+"""Followers whose checkpoint is a row of the table `checkpoints`, by their names in this table."""
 
 
 class RunningJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,14 +35,14 @@ class RunningJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lag(msgspec.Struct, frozen=True):
-    """Lag of a follower: events, and the age of the first of them."""
+    """Lag of a follower: number of events, and the age of the first of these events."""
 
     events: int
     seconds: float
 
 
 class Vitals(msgspec.Struct, kw_only=True):
-    """Numbers of the service. Missing ones could not be read in time."""
+    """Numbers of the service. Numbers that could not be read in time are missing."""
 
     at: datetime | None = None
     """Time of the database."""
@@ -55,13 +55,13 @@ class Vitals(msgspec.Struct, kw_only=True):
     imports: list[tuple[str, str, int]] = []
     """Supplier, state, number."""
     oldest_pending_s: float | None = None
-    """Wait of the oldest import that could be processed now; 0 if there is none."""
+    """Wait of the oldest import that could be processed now; 0 without such an import."""
     parked: dict[str, int] = {}
     """Parked streams by name of the projection."""
     troubles: dict[str, int] = {}
     """Processes in which work fails at present, by name of the work."""
     holders: dict[str, int] = {}
-    """Processes by work that they have locked: workers, and single followers by their names."""
+    """Number of processes by the work whose lock they hold: workers, and followers by their names."""
     workers: list[int] = []
     """Numbers of the workers that live, on all machines."""
     waiting_mails: int | None = None
@@ -184,7 +184,9 @@ WHERE state = 'live' GROUP BY name
 def read_vitals(
     connection: Connection[Any], projections: tuple[str, ...], *, with_sizes: bool = True, with_work: bool = False
 ) -> Vitals:
-    """Read the numbers. `projections` are those that follow the log. Raises OperationalError without a database.
+    """Read the numbers.
+
+    `projections` are the projections that follow the log. Raises OperationalError without a database.
 
     `with_work`: also the work in hand and the growth of the log.
     """
@@ -200,14 +202,20 @@ def read_vitals(
 
 
 def read_part(connection: Connection[Any], projections: tuple[str, ...], name: str) -> Vitals:
-    """Read one of `PARTS`; the fields of all others have their defaults. Raises psycopg.Error if it cannot be read."""
+    """Read a part of `PARTS`; fields of all other parts have their defaults.
+
+    Raises psycopg.Error if the part cannot be read.
+    """
     overview = Vitals()
     PARTS[name](_Reader(connection, projections), overview)
     return overview
 
 
 class _Reader:
-    """Reader of rows on a connection in autocommit. `projections` are the names of those whose lag is read."""
+    """Reader of rows on a connection in autocommit.
+
+    `projections` are the names of the projections whose lag is read.
+    """
 
     def __init__(self, connection: Connection[Any], projections: tuple[str, ...]) -> None:
         self.connection = connection

@@ -36,7 +36,7 @@ from redaction.text import counted
 from system.object_store import open_store
 
 _TIMEOUT_S = 3_600.0
-"""Longest transfer of a file, in seconds. A file may have gigabytes."""
+"""Longest transfer of a file [seconds]. A file may have gigabytes."""
 _BATCH = 1_000
 
 _SELECT_UNFINISHED = """
@@ -60,7 +60,7 @@ WHERE payloads.stream = s AND sha256 = decode(d, 'hex')
       WHERE events.stream = payloads.stream AND position > %(position)s
         AND position(d IN encode(state, 'escape')) > 0)
 """
-"""Payloads sent again after the archive was written are kept."""
+"""Statement that deletes archived payloads, except payloads that were sent again after the archive was written."""
 _INSERT = """
 INSERT INTO payloads (stream, sha256, recorded_at, received_bytes, subject, content)
 SELECT s, decode(d, 'hex'), t, r, u, c
@@ -250,7 +250,8 @@ def downloaded_archive(archived: SupplierArchived, keys: Sequence[str]) -> Itera
 def check_archive(connection: Connection[Any], archive: Archive) -> Checked:
     """Check every event against the archive's checkpoint, and decrypt every payload whose key is in the database.
 
-    Other payloads count as erased. Raises ArchiveDamaged."""
+    Other payloads count as erased. Raises ArchiveDamaged.
+    """
     archive.check()
     checked = Checked(archive.contents)
     for batch in in_batches(archive.payloads(), _stored_bytes, MAX_OPEN_BYTES):
@@ -285,7 +286,7 @@ def restore_payloads(connection: Connection[Any], archive: Archive) -> int:
     inserted = 0
     for batch in in_batches(archive.payloads(), _stored_bytes, MAX_OPEN_BYTES):
         with connection.transaction():
-            # The lock of erasures: no payload of a person comes back during or after the erasure.
+            # The lock of erasures, so that no payload of a person is inserted during or after the erasure.
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.PLATFORM,))
             inserted += connection.execute(_INSERT, _columns(batch)).rowcount
     return inserted
@@ -294,7 +295,10 @@ def restore_payloads(connection: Connection[Any], archive: Archive) -> int:
 def attach_archive(
     connection: Connection[Any], ledger: Ledger, code: str, archive: Archive, *, at: datetime, by: str
 ) -> int:
-    """Insert the archive's payloads into the database, and record that in the log. Safe to repeat."""
+    """Insert the archive's payloads into the database, and record the attachment in the log.
+
+    The call may be repeated.
+    """
     inserted = restore_payloads(connection, archive)
     ledger.execute(stream_of(code), AttachArchive(), at=at, by=by)
     return inserted
@@ -302,7 +306,7 @@ def attach_archive(
 
 @contextmanager
 def attached_archives(connection: Connection[Any], keys: Sequence[str]) -> Iterator[None]:
-    """Insert the payloads of all archives for the duration of the block: a restore needs them to rebuild all views."""
+    """Insert the payloads of all archives during the block. A restore needs these payloads to rebuild all views."""
     streams = rows_of(connection, "SELECT DISTINCT stream FROM events WHERE topic = 'supplier_archived.v1'")
     codes = [stream.split("/", 1)[1] for (stream,) in streams]
     with ExitStack() as stack:

@@ -1,8 +1,8 @@
 """Erasure of persons: deletes their encryption key, payloads, remembered answers and records of the platform.
 
 The history stays without content. The platform keeps the account's number, its supplier and external number, and the
-time of erasure. A market participant's contacts are erased in the same way; the rest of its record stays. One
-transaction erases from all versions of all projections, including retired, ready and unfinished ones.
+time of erasure. A market participant's contacts are erased in the same way; all other fields of the participant stay.
+One transaction erases from all versions of all projections, including retired, ready and unfinished ones.
 """
 
 from collections.abc import Iterator, Sequence
@@ -120,8 +120,8 @@ def _without_contacts(ledger: Ledger, stream: str, imported: ParticipantImported
 def _block_writers(connection: Connection[Any]) -> None:
     """Wait for running writers of personal data, and block new ones until the transaction ends.
 
-    New writers then find that the person was erased. The transaction fails if running writers take longer than a
-    minute.
+    After the transaction, new writers find that the person was erased. The transaction fails if running writers take
+    longer than a minute.
     """
     connection.execute("SET LOCAL statement_timeout = 0")
     connection.execute("SET LOCAL lock_timeout = '60s'")
@@ -154,7 +154,7 @@ def _forget(
 def _schemas(connection: Connection[Any]) -> Iterator[tuple[Projection, str]]:
     """Yield each version of each projection with the schema of its tables, if these exist.
 
-    Without the live versions of inline projections: the change of the event, or the append, erases from them.
+    Live versions of inline projections are left out, because the change of the event, or the append, erases from them.
     """
     for projection in PROJECTIONS:
         for version in versions(connection, projection.name):

@@ -1,13 +1,13 @@
-"""Reverts, which take accounts back from the platform, and releases, after which accounts cannot be reverted.
+"""Reverts, which remove accounts from the platform, and releases, after which accounts cannot be reverted.
 
-A revert goes through its accounts in the order of the log, in transactions of BATCH accounts. Each deletes the rows of
-the platform, and answers that would be repeated, and cancels e-mails that are not sent. The import is CANCELLED
-afterwards, so a revert that was killed continues where it was when it is run again. The preview is the same loop
+A revert goes through its accounts in the order of the log, in transactions of BATCH accounts. Each transaction deletes
+the accounts' platform rows and remembered answers, and cancels e-mails that were not sent. A reverted import is
+CANCELLED, so a killed revert continues with the remaining accounts when it is run again. The preview is the same loop
 without the append.
 
-An account is kept if it has records, was released, or is in the references of another account. These facts are in other
-streams. They are read before the decision, and again in the transaction, under a lock that their writers share
-(`locks.REVERTS`). If they differ, the batch is decided again.
+An account is not reverted if it has records, was released, or is in the references of another account. These facts are
+in other streams. They are read before the decision, and again in the transaction, under a lock that writers of these
+facts also take (`locks.REVERTS`). If the facts have changed, the batch is decided again.
 """
 
 import time
@@ -39,7 +39,7 @@ from projections.views.import_run import RunSortKey
 BATCH = 500
 """Accounts per transaction."""
 TRIES = 20
-"""Decisions on a batch whose accounts change meanwhile. Then the revert fails, and can be run again."""
+"""Decisions on a batch whose accounts change meanwhile. After these tries, the revert fails, and can be run again."""
 WAIT_S = 10.0
 """Longest wait for the list of a run's accounts, which follows the log [seconds]."""
 _LOOK_EVERY_S = 0.1
@@ -49,14 +49,14 @@ Progress = Callable[[int, int], None]
 
 
 class RunsBehind(OperatorError):
-    """The lists of runs do not include all events yet. They follow the log while a relay runs."""
+    """The lists of runs do not include all events yet. A running relay updates the lists."""
 
     def __str__(self) -> str:
         return "The accounts of the run are not all known yet: a relay must be running. Nothing was changed; try again."
 
 
 class RevertConflict(OperatorError):
-    """The accounts of a batch have changed at each try. Accounts before it are reverted."""
+    """The accounts of a batch have changed at each try. Accounts of earlier batches are reverted."""
 
     def __str__(self) -> str:
         return "Accounts have changed at each try. What was reverted stays so; run the same again for the rest."
@@ -70,9 +70,9 @@ class AccountReverted(Refused):
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """Accounts of a supplier to revert: those of a run, or those with these external numbers.
+    """Accounts of a supplier to revert: all accounts of a run, or accounts by external number.
 
-    `numbers` are the account numbers of an approved preview: all other accounts are kept.
+    `numbers` are the account numbers of an approved preview: other accounts are not reverted.
     """
 
     supplier: str
@@ -94,7 +94,7 @@ class Reverted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """Status and number of an account, and the reason in other streams that keeps it from being reverted."""
+    """Status and number of an account, and the reason in other streams that prevents its revert."""
 
     external: str
     status: str
@@ -118,7 +118,8 @@ class _Outdated(Exception):
 
 
 class _Plan(msgspec.Struct):
-    """Plan for the accounts of a batch: commands for those that can be reverted, and the numbers of all others.
+    """Plan for the accounts of a batch: commands for accounts that can be reverted, and the numbers of all other
+    accounts.
 
     `loaded` are the states on which the commands were decided.
     """
@@ -157,7 +158,7 @@ def revert(
 
     result = _each(ledger, selection, done, progress)
     if result.reverted and selection.run:
-        with suppress(RunsBehind), ledger.connection() as connection:  # readers of the run find its new state
+        with suppress(RunsBehind), ledger.connection() as connection:  # so that readers of the run find its new state
             wait_for_runs(connection)
     return result
 
@@ -169,7 +170,9 @@ def preview(
     progress: Progress = lambda done, total: None,
     found: Callable[[Sequence[str]], object] = len,
 ) -> Reverted:
-    """Return what `revert` would do now. `found` is called with the numbers of the accounts that it would revert.
+    """Return the result that `revert` would have now.
+
+    `found` is called with the numbers of the accounts that `revert` would revert.
 
     Raises RunsBehind, StoreUnavailable.
     """
@@ -183,7 +186,7 @@ def preview(
 
 
 def release(ledger: Ledger, code: str, run: str, reason: str, *, by: str) -> bool:
-    """Release the accounts that are processed by now: all of the supplier, or those of the run.
+    """Release the accounts of the supplier, or of a run, that have been processed.
 
     Returns False if there is nothing to release.
     """
@@ -213,7 +216,8 @@ def releasable_numbers(connection: Connection[Any], code: str, run: str) -> list
 def apart_from_reverts(code: str) -> WriteRows:
     """Return a `write_rows` for a command on the supplier with this code.
 
-    It waits for a batch of a revert of this supplier, and no batch begins before the transaction ends.
+    This `write_rows` waits until a batch of a revert of this supplier has ended, and delays further batches until the
+    transaction ends.
     """
     return lambda connection, events: _be_alone(connection, code)
 
@@ -221,7 +225,8 @@ def apart_from_reverts(code: str) -> WriteRows:
 def of_existing(accounts: Collection[tuple[str, str]], write: WriteRows) -> WriteRows:
     """Return `write` for records of these accounts, given as (supplier, account number).
 
-    It raises AccountReverted if an account was reverted, and no account is reverted until the transaction ends.
+    The returned `write` raises AccountReverted if an account was reverted, and prevents reverts until the transaction
+    ends.
     """
 
     def write_of_existing(connection: Connection[Any], events: Sequence[Recorded]) -> None:
@@ -274,7 +279,7 @@ def _count(connection: Connection[Any], selection: Selection) -> int:
 
 
 def _batches(connection: Connection[Any], selection: Selection) -> Iterator[list[str]]:
-    """Yield the external numbers of the selection in the order of the log, then unknown ones."""
+    """Yield the external numbers of the selection in the order of the log, then unknown numbers."""
     if not selection.run:
         externals = list(dict.fromkeys(selection.externals))
         known = rows_of(connection, _SELECT_IN_ORDER, selection.supplier, externals)
@@ -299,7 +304,7 @@ def wait_for_runs(connection: Connection[Any]) -> None:
 
 
 def _planned(ledger: Ledger, selection: Selection, externals: Sequence[str], reason: str) -> _Plan:
-    """Decide on a batch."""
+    """Decide on a batch of accounts, and return the plan."""
     with ledger.connection() as connection:
         facts = _facts(connection, selection.supplier, externals)
     code, found = selection.supplier, [fact for fact in facts if fact.status == "PROCESSED"]
@@ -315,7 +320,7 @@ def _planned(ledger: Ledger, selection: Selection, externals: Sequence[str], rea
         except AccountFollowed as refusal:
             plan.kept[refusal.followed_by] += 1
             continue
-        except IllegalTransition:  # its status has changed since the facts were read
+        except IllegalTransition:  # the account's status has changed since the facts were read
             plan.kept["pending"] += 1
             continue
         if not isinstance(loaded, Loaded):
@@ -343,12 +348,12 @@ def _facts(connection: Connection[Any], code: str, externals: Sequence[str]) -> 
 
 
 def _without_mail(facts: Facts) -> Facts:
-    """Return the facts without the e-mail, which may be sent meanwhile: that is no reason to decide again."""
+    """Return the facts without the e-mail, since a sent e-mail is no reason to decide again."""
     return msgspec.structs.replace(facts, has_open_mail=False)
 
 
 def _taking_back(code: str, externals: Sequence[str], plan: _Plan) -> WriteRows:
-    """Return a function that deletes what the accounts of the plan have outside of the log, if its facts still hold."""
+    """Return a function that deletes the data of the plan's accounts outside of the log, if the facts are unchanged."""
 
     def take_back(connection: Connection[Any], events: Sequence[Recorded]) -> None:
         _be_alone(connection, code)
@@ -370,7 +375,9 @@ _DELETE_ANSWERS = """
 DELETE FROM remembered_answers
 WHERE command_id IN (SELECT command_id FROM events WHERE stream = ANY(%s) AND command_id IS NOT NULL)
 """
-"""A request that is repeated with its Idempotency-Key must stage the account again."""
+"""Statement that deletes remembered answers, because a request that is repeated with its Idempotency-Key must stage a
+reverted account again.
+"""
 _SELECT_REACHED = "SELECT position FROM projection_versions WHERE name = 'import_run' AND state = 'live'"
 _IS_BEHIND: LiteralString = f"""
 SELECT coalesce(max(position) > ({_SELECT_REACHED}), false) FROM account_release WHERE supplier = %s AND run <> ''

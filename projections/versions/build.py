@@ -1,7 +1,7 @@
-"""Build a projection's tables from the log, beside the live ones: in bulk first, then by catching up.
+"""Build a projection's tables from the log, beside the live tables: first in bulk, then event by event.
 
-The bulk reads the last event of each stream and writes rows by COPY into tables without indexes, in one or more
-processes. Indexes are created afterwards. Memory use does not grow with the log.
+The bulk build reads the last event of each stream and writes rows by COPY into tables without indexes, in one or more
+processes, and then creates the indexes. Memory use does not grow with the log.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,7 +37,7 @@ from system.parallel import processes
 SLICES_A_JOB = 12
 """Least number of slices for each worker process."""
 _SLICE_EVENTS = 15_000
-"""Events per slice, roughly. Their rows should fit into the cache of Postgres."""
+"""Approximate number of events per slice, whose rows should fit into the cache of Postgres."""
 _MAX_SLICES = 2_000
 _LOAD_BYTES = 50_000_000
 """Bytes of payloads after which their rows are loaded, even if the rows are few."""
@@ -67,7 +67,9 @@ def _administrator(admin_url: str) -> Connection[Any]:
 
 
 def make_tables(connection: Connection[Any], projection: Projection, schema: str) -> None:
-    """Create empty tables in the schema. Autovacuum is off until they are complete, since nobody reads them before."""
+    """Create empty tables in the schema, without autovacuum until they are complete, since nobody reads incomplete
+    tables.
+    """
     projection.create(connection, schema)
     exclude_from_statistics(connection, projection, schema)
     for table in projection.tables:
@@ -87,7 +89,7 @@ def build(
 ) -> list[Poison]:
     """Fill empty tables from the log up to a position; return the streams that were parked.
 
-    Pass `is_kept=False` if the caller's transaction rolls everything back: erasures then need not wait.
+    Pass `is_kept=False` if the caller's transaction rolls back all changes, so that erasures need not wait.
     """
     if projection.folds_all:
         for table in projection.tables:
@@ -144,16 +146,17 @@ class _Workers:
 
 _numbers = count(1)
 _inherited: dict[int, Callable[[Connection[Any], Any], Any]] = {}
-"""Work of forked processes by number. They inherit it, because not every projection can be pickled."""
+"""Work of forked processes by number. The processes inherit the work, because not every projection can be pickled."""
 _opened: dict[str, Connection[Any]] = {}
-"""Connection of a forked process. All its work uses it, and it ends with the process."""
+"""Connection of a forked process, which all work of the process uses."""
 
 
 def _run_in_child(admin_url: str, number: int, item: Any) -> Any:
     connection = _opened.get(admin_url)
     if connection is None or connection.closed:
         connection = _opened[admin_url] = _administrator(admin_url)
-        connection.execute("SET max_parallel_maintenance_workers = 0")  # the processes are the parallel workers
+        # no parallel workers of Postgres: the processes already work in parallel
+        connection.execute("SET max_parallel_maintenance_workers = 0")
     return _inherited[number](connection, item)
 
 
@@ -199,7 +202,7 @@ def apply_events(
 def apply_batch(
     connection: Connection[Any], projection: Projection, schema: str, read: Sequence[Seen | Poison], parked: set[str]
 ) -> list[Poison]:
-    """Apply the events. An event that cannot be read or applied parks its stream, and no other."""
+    """Apply the events. An event that cannot be read or applied parks only its own stream."""
     poisons, good = _without_poison(read, parked)
     batch = projection.unwritten(connection, schema, good)
     skipped = parked | {poison.stream for poison in poisons}
@@ -225,7 +228,7 @@ def _open_bytes(seen: Seen | Poison) -> int:
 
 
 def _applied(connection: Connection[Any], projection: Projection, schema: str, batch: Sequence[Seen]) -> list[Poison]:
-    """Apply a batch. If that fails, apply each half of its streams; a stream that fails alone is parked.
+    """Apply a batch. If this fails, apply each half of its streams; a stream that fails alone is parked.
 
     Raises errors that the content of an event does not cause.
     """
@@ -247,7 +250,9 @@ def _applied(connection: Connection[Any], projection: Projection, schema: str, b
 
 
 def _is_of_content(error: Exception) -> bool:
-    """Return whether an event's content causes the error, rather than rights, tables, space, time-outs or archives."""
+    """Return whether the content of an event causes the error; False for errors of rights, tables, space, time-outs or
+    archives.
+    """
     if isinstance(error, psycopg.Error):
         is_too_large = (error.sqlstate or "").startswith(_TOO_LARGE)
         return isinstance(error, psycopg.DataError | psycopg.IntegrityError) or is_too_large
@@ -275,7 +280,9 @@ def _without_poison(batch: Sequence[Seen | Poison], parked: set[str]) -> tuple[l
 def build_slice(
     connection: Connection[Any], part: Slice, *, projection: Projection, schema: str, upto: int, is_permanent: bool
 ) -> list[Poison]:
-    """Load the rows of some streams from the last event of each, without persons erased in the meantime."""
+    """Load the rows of a slice of streams from the last event of each stream, except rows of persons who were erased
+    meanwhile.
+    """
     with connection.transaction():
         parked = _load_slice(connection, part, projection, schema, upto)
         if is_permanent and projection.holds_persons:
@@ -308,7 +315,7 @@ def _load_slice(
             if size > _LOAD_BYTES or sum(map(len, rows.values())) > projection.load_rows:
                 projection.load(connection, schema, rows)
                 rows, size = {}, 0
-        # The tables have no rows of these streams: they are parked from their first event on.
+        # The tables have no rows of these streams, so the streams are parked from their first event on.
         parked += [Poison(p.stream, p.first_position, f"at position {p.position}: {p.error}") for p in poisons]
     projection.load(connection, schema, rows)
     return parked

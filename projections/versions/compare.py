@@ -28,18 +28,18 @@ class Difference(msgspec.Struct, frozen=True):
     before: dict[str, Any] | None
     after: dict[str, Any] | None
     event: str = ""
-    """Phrase that names the event that should have written the row; "" if it is unknown."""
+    """Phrase that names the event that should have written the row; "" if the event is unknown."""
 
     @property
     def columns(self) -> list[str]:
-        """The columns that differ."""
+        """Columns of the row that differ."""
         if self.before is None or self.after is None:
             return []
         return [name for name, value in self.after.items() if self.before[name] != value]
 
     @property
     def cause(self) -> str:
-        """Phrase with the event that should have written the row, and the row's position; "" if both are unknown."""
+        """Phrase with the event that should have written the row, and the row's position; "" without both."""
         if self.after is None:
             return "no event of the log makes this row"
         position = self.after.get("position")
@@ -54,7 +54,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """Numbers of rows changed, added and removed between two versions, and the first such rows."""
+    """Numbers of rows that were changed, added and removed between two versions, and the first of these rows."""
 
     changed: int = 0
     added: int = 0
@@ -83,7 +83,7 @@ def verify(
     limit: int,
     progress: Progress = lambda done: None,
 ) -> Comparison:
-    """Compare the live version with one built from the log, and store the result. `before` is live, `after` the log."""
+    """Compare the live version (`before`) with a version that is built from the log (`after`), and store the result."""
     schema = f"{projection.name}_verified"
     with rolled_back_snapshot(connection):
         live = live_version(connection, projection.name)
@@ -125,9 +125,11 @@ def store_comparison(connection: Connection[Any], live: ProjectionVersion, compa
 def side_by_side(
     admin_url: str, connection: Connection[Any], projection: Projection, other: ProjectionVersion
 ) -> Iterator[None]:
-    """Bring the live version and another to the log's end in one snapshot, which is rolled back afterwards."""
+    """Apply all events of the log to the live version and to another version, in a snapshot that is rolled back at the
+    end.
+    """
     with administrator(admin_url) as guard, guard.transaction():
-        live = lock_live_version(guard, projection.name)  # keeps followers from changing its tables
+        live = lock_live_version(guard, projection.name)  # so that followers do not change the live tables
         with rolled_back_snapshot(connection):
             upto = log_head(connection)
             targets = [(other.schema, other)] + ([] if projection.is_inline else [(projection.home, live)])
@@ -159,9 +161,9 @@ def compare(connection: Connection[Any], projection: Projection, before: str, af
 def _event_of_row(
     connection: Connection[Any], key: Mapping[str, Any], row: Mapping[str, Any] | None, schema: str
 ) -> str:
-    """Return a phrase that names the event from which a row was derived; "" if it is unknown.
+    """Return a phrase that names the event from which a row was derived; "" if the event is unknown.
 
-    Rows of the platform have no position: the last event of their stream is named.
+    Rows of the platform have no position, so the phrase names the last event of their stream.
     """
     if row is None:
         return ""
@@ -244,9 +246,9 @@ class Healed(msgspec.Struct, frozen=True):
 
 
 def heal(connection: Connection[Any], projection: Projection, streams: list[str]) -> Healed:
-    """Rebuild the rows of these streams in one transaction, and resume those that were parked."""
+    """Rebuild the rows of streams in one transaction, and resume parked streams."""
     with connection.transaction():
-        live = lock_live_version(connection, projection.name)  # first, in the same order as a switch
+        live = lock_live_version(connection, projection.name)  # first this lock, in the same order as a switch
         if projection.holds_persons:
             wait_for_erasures(connection)
         parked = _parked(connection, live.name, live.version, streams)
@@ -272,9 +274,10 @@ def _reapply(
     parked: Mapping[str, int],
     streams: Sequence[str],
 ) -> tuple[list[Poison], bool]:
-    """Replace the rows of these streams. If the projection is a sum over all streams, add the parked events instead.
+    """Replace the rows of streams.
 
-    Returns the streams that cannot be read, and whether the projection is such a sum.
+    If the projection is a sum over all streams, add the parked events instead. Returns the streams that cannot be read,
+    and whether the projection is a sum over all streams.
     """
     schema = projection.home
     if schema == "platform":
@@ -292,7 +295,7 @@ def _reapply(
 
 
 def _replace_rows(connection: Connection[Any], view: View, streams: Sequence[str]) -> list[Poison]:
-    """Rebuild the rows of these streams in a temporary table, then replace those of the live table.
+    """Rebuild the rows of streams in a temporary table, then replace the live rows of these streams.
 
     Appends wait for the lock of the log only while the newest events are applied, not during the whole replay. Returns
     the streams that cannot be read.

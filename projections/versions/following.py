@@ -1,7 +1,7 @@
 """Base classes of projections that follow the log asynchronously.
 
-A new projection is one file with an object of one of these classes, and its name in `projections.FOLLOWING`:
-`Counter` sums numbers, `Index` keeps the rows of each stream. docs/first-hour/developer.md shows one.
+A new projection is one file with an object of one of these classes, and its name in `projections.FOLLOWING`: `Counter`
+sums numbers, `Index` has the rows of each stream. docs/first-hour/developer.md has an example.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -15,13 +15,13 @@ from projections.versions.projection import Projection, Rows, copy_rows, declare
 from projections.versions.reading import Seen
 
 Project = Callable[[Seen], Iterable[tuple[Any, ...]]]
-"""Pure function that returns the rows that an event makes, with one value for each column."""
+"""Pure function that returns the rows for an event, with a value for each column."""
 
 
 class Following(Projection):
     """A projection with tables, each given as the body of a CREATE TABLE, and indexes.
 
-    `edition` is the version of the code that turns events into rows. Change it to mark live tables as outdated.
+    `edition` is the version of the code that turns events into rows. A changed `edition` marks live tables as outdated.
     """
 
     is_inline = False
@@ -76,10 +76,10 @@ class _Projected(Following):
 
 
 class Counter(_Projected):
-    """Sums: the last column is the number, the columns before it are the key.
+    """Sums: the last column is the number, all other columns are the key.
 
-    With `folds_all` every event counts by itself. Without it, an event subtracts what `seen.previous` had added, so
-    that only the last event of each stream counts.
+    With `folds_all`, every event counts. Without `folds_all`, an event subtracts the numbers that `seen.previous` had
+    added, so that only the last event of each stream counts.
     """
 
     def __init__(self, name: str, *, folds_all: bool, **parts: Any) -> None:
@@ -129,7 +129,7 @@ class Index(_Projected):
         last = {seen.stream: seen for seen in batch}
         if left := [
             stream for stream, seen in last.items() if seen.recorded.version > 1
-        ]:  # first events have no rows to replace
+        ]:  # the first event of a stream has no rows to replace
             query = SQL("DELETE FROM {} WHERE stream = ANY(%s)").format(Identifier(schema, self.name))
             connection.execute(query, (left,))
         self.load(connection, schema, {self.name: [row for seen in last.values() for row in self.project(seen)]})

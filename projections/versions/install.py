@@ -1,6 +1,6 @@
-"""Migration of a database to what this code needs: the log's schema, then the tables of projections, and rights.
+"""Migration of a database to this code version: the log's schema, then the tables of projections, and rights.
 
-New projections and new columns need no migration: their declaration creates them.
+New projections and new columns need no SQL migration, because they are created from their declaration.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ logger = structlog.get_logger()
 def migrate_all(admin_url: str, *, service_role: str | None = None) -> list[str]:
     """Migrate, and install new projections; return the applied migrations. Two concurrent runs are safe.
 
-    After a kill, the next run continues: it uses a version that was ready and rebuilds an unfinished one.
+    After a kill, the next run continues: it uses a version that was ready, and rebuilds an unfinished version.
     """
     applied = migrate(admin_url, service_role=service_role)
     with administrator(admin_url) as connection:
@@ -53,9 +53,9 @@ WHERE NOT EXISTS (SELECT FROM projection_versions AS v WHERE v.name = wanted AND
 def install(connection: Connection[Any], projections: Sequence[Projection], service_role: str | None) -> None:
     """Create missing tables, columns, rights and rows of these projections.
 
-    The connection must be in autocommit. The service may run meanwhile: inline views are built in tables of their own
-    and then switched to. The live version gets the definition of this code. Versions that were retired before keep
-    their old definition, and can no longer be switched to.
+    The connection must be in autocommit. The service may run meanwhile: inline views are built in separate tables,
+    which then replace the live tables. The live version gets the definition of this code. Retired versions keep their
+    old definition, and can no longer be made live.
     """
     _add_columns_online(connection, projections)
     for projection in projections:
@@ -84,7 +84,7 @@ def _build_and_switch(connection: Connection[Any], projection: Projection) -> No
     """Build the declared tables from the log, next to the live ones, and switch to them; the old version is retired."""
     with version_lock(connection, projection, waits=True):
         if is_whole(connection, projection):
-            return  # another `migrate` built it while this one waited
+            return  # another `migrate` has built the version while this one waited
         present = versions(connection, projection.name)
         ready = [each for each in present if each.state == "ready" and each.definition == projection.definition]
         if not ready:
@@ -97,7 +97,7 @@ def _build_and_switch(connection: Connection[Any], projection: Projection) -> No
 def _make_empty(connection: Connection[Any], projection: Projection) -> None:
     """Create the tables of a projection that will follow the log from its beginning.
 
-    Tables without a version are dropped first: it is unknown which events they include.
+    Tables without a version are dropped first, because nothing shows which events they include.
     """
     for table in projection.tables:
         connection.execute(SQL("DROP TABLE IF EXISTS {}").format(Identifier(projection.home, table)))
@@ -117,13 +117,13 @@ def is_whole(connection: Connection[Any], projection: Projection) -> bool:
 
 
 def fits(connection: Connection[Any], projection: Projection) -> bool:
-    """Return whether the live tables that exist can hold the rows of the projection as it is declared now."""
+    """Return whether the existing live tables can store the rows of the projection's present declaration."""
     present = {table: _columns(connection, projection.home, table) for table in projection.tables}
     return all(not columns or projection.fits(table, columns) for table, columns in present.items())
 
 
 def _add_columns_online(connection: Connection[Any], projections: Sequence[Projection]) -> None:
-    """Add columns while the service writes to the tables: writers wait no longer than the lock time-out."""
+    """Add columns while the service writes to the tables. Writers wait no longer than the lock time-out."""
 
     def add(projection: Projection) -> None:
         with connection.transaction():
@@ -148,7 +148,7 @@ def missing_columns(connection: Connection[Any], projection: Projection) -> list
 def _add_columns(connection: Connection[Any], projection: Projection) -> None:
     for table, name, declared in missing_columns(connection, projection):
         adding = SQL("ALTER TABLE {} ADD COLUMN {} ").format(Identifier(projection.home, table), Identifier(name))
-        connection.execute(adding + SQL(declared))  # written in our own files
+        connection.execute(adding + SQL(declared))  # SQL text from our own files
     exclude_from_statistics(connection, projection, projection.home)
 
 
@@ -165,7 +165,7 @@ class ProjectionChange(msgspec.Struct, frozen=True):
 
 
 def projection_changes(connection: Connection[Any]) -> list[ProjectionChange]:
-    """Return the changes that `migrate` would make to projections, and those that need `projections rebuild`."""
+    """Return the changes that `migrate` would make to projections, and the changes that need `projections rebuild`."""
     if not value_of(connection, "SELECT to_regclass('projection_versions') IS NOT NULL"):
         return []
     events = log_head(connection)
@@ -182,7 +182,7 @@ def _changes(connection: Connection[Any], projection: Projection, events: int) -
         says = f"{name} is new; " + (
             "it is built while the service runs" if is_waited_for else "the relay fills it while the service runs"
         )
-        is_complete = not (is_waited_for and events)  # processes of the old version do not write to it
+        is_complete = not (is_waited_for and events)  # processes of the old version do not write to this table
         return [ProjectionChange(name, "new", says, can_be_rolled=is_complete)]
     missing = [f"{table}.{column}" for table, column, _ in missing_columns(connection, projection)]
     if missing:

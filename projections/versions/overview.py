@@ -16,15 +16,18 @@ from projections.versions.versions import ProjectionVersion, versions
 
 PARKED_PAGE = 100
 STALE_AFTER = timedelta(seconds=5)
-"""Age of the first missing event from which the figures of a view count as stale."""
+"""Age of a view's first missing event from which on the view counts as stale."""
 
 
 class VersionStanding(ProjectionVersion, frozen=True, kw_only=True):
-    """A version with its lag, 0 if it is retired. `rows` is an estimate of the database; None without statistics."""
+    """A version with its lag (0 for a retired version).
+
+    `rows` is an estimate of the database; None without statistics.
+    """
 
     lag: int
     lag_since: datetime | None
-    """Time of the first event that is not applied yet; None if all are."""
+    """Time of the first event that is not applied yet; None if all events are applied."""
     rows: int | None
     parked: int
 
@@ -34,7 +37,7 @@ class VersionStanding(ProjectionVersion, frozen=True, kw_only=True):
 
 
 class ParkedStream(msgspec.Struct, frozen=True, kw_only=True):
-    """A stream that a projection skips since an event that it could not apply, at `position`."""
+    """A stream that a projection skips from the event at `position` on, which it could not apply."""
 
     stream: str
     position: int
@@ -51,7 +54,10 @@ _SELECT_SINCE = "SELECT recorded_at FROM events WHERE position = %s"
 
 
 def version_standings(connection: Connection[Any], projections: Sequence[Projection]) -> list[VersionStanding]:
-    """Return all versions of these projections, in their order. Rows are estimated, so large tables are no slower."""
+    """Return all versions of these projections, in their order.
+
+    Numbers of rows are estimated, so large tables do not slow the query down.
+    """
     with connection.cursor(row_factory=tuple_row) as cursor:
         parked = {(name, version): number for name, version, number in cursor.execute(_SELECT_PARKED)}
         sizes = {(schema, table): number for schema, table, number in cursor.execute(_SELECT_ROWS)}
@@ -77,12 +83,15 @@ def version_standings(connection: Connection[Any], projections: Sequence[Project
 
 
 class Stale(msgspec.Struct, frozen=True):
-    """Live versions that are late or outdated: the number of missing events, and the time of the first of them."""
+    """Live versions that are late or outdated: number of missing events, and time of the first missing event."""
 
     missing: int
     since: datetime | None
     is_outdated: bool
-    """True if another release declared one of them differently. It does not follow the log until it is rebuilt."""
+    """True if another release has declared a view differently.
+
+    Such a view does not follow the log until it is rebuilt.
+    """
 
 
 _SELECT_STALE = """
@@ -100,7 +109,7 @@ WHERE live.is_outdated OR e.recorded_at < clock_timestamp() - %(within)s::interv
 
 
 async def stale_since(connection: AsyncConnection[Any], views: Sequence[Projection]) -> Stale | None:
-    """Return how late the latest of the live versions of these views is; None below STALE_AFTER if none is outdated."""
+    """Return the lag of the live version with the greatest lag; None if below STALE_AFTER and no view is outdated."""
     parameters = {"names": [view.name for view in views], "definitions": [view.definition for view in views]}
     return await fetch_struct(connection, Stale, _SELECT_STALE, **parameters, within=STALE_AFTER)
 
@@ -130,7 +139,9 @@ ORDER BY p.name
 
 
 async def parked_counts(connection: AsyncConnection[Any], suppliers: Collection[str] | None) -> list[tuple[str, int]]:
-    """Return the live versions with parked streams, and the number of these: of all, or of these suppliers."""
+    """Return the live versions with parked streams, and the number of parked streams: all, or only of the given
+    suppliers.
+    """
     parameters = {"kinds": [*SUPPLIER_PREFIXES], "suppliers": None if suppliers is None else [*suppliers]}
     return await fetch_rows(connection, _COUNT_PARKED, **parameters)
 
@@ -143,7 +154,7 @@ async def parked_in(
     after: int = 0,
     limit: int = PARKED_PAGE,
 ) -> list[ParkedStream]:
-    """Return the parked streams of a live version after a position: all, or those of these suppliers."""
+    """Return the parked streams of a live version after a position: all, or only of the given suppliers."""
     parameters = {"name": name, "after": after, "limit": limit, "kinds": [*SUPPLIER_PREFIXES]}
     parameters["suppliers"] = None if suppliers is None else [*suppliers]
     return await fetch_structs(connection, ParkedStream, _SELECT_PARKED_STREAMS, **parameters)

@@ -1,8 +1,9 @@
-"""Base of all projections: a name, its tables, the events that it is made from, and the rows that these make.
+"""Base of all projections: name, tables, and the functions that derive rows from events.
 
-There are two ways from the log to the tables, and tests compare them. `rows` returns the rows of the last event of a
-stream; a new version is built from these by bulk COPY. `apply` changes the tables for events in order; versions catch
-up with it, and followers use it. Projections that need every event set `folds_all` and are always built by `apply`.
+A projection has two such functions, whose results tests compare. `rows` returns the rows for the last event of a
+stream, from which a new version is built by bulk COPY. `apply` changes the tables for events in order; followers, and
+new versions after the bulk COPY, use `apply`. Projections that need every event set `folds_all` and are always built by
+`apply`.
 """
 
 import re
@@ -19,7 +20,7 @@ from eventstore.operations.rights import Rights
 from projections.versions.reading import Seen, topics_of
 
 Rows = Mapping[str, Sequence[Any]]
-"""Rows by table name: tuples of values, or another form that `load` of the projection takes."""
+"""Rows by table name: tuples of values, or another form that the projection's `load` accepts."""
 
 
 class Projection:
@@ -31,13 +32,13 @@ class Projection:
     tables: tuple[str, ...]
     events: frozenset[type[Event]]
     is_inline: bool = True
-    """True if it is written in the append's transaction; other projections follow the log."""
+    """True if the projection is written in the append's transaction; other projections follow the log."""
     reads_payloads: bool = False
     reads_previous: bool = False
-    """True if it needs the topic of the event before an event in its stream."""
+    """True if the projection needs the topic of the previous event in the stream of each event."""
     folds_all: bool = False
     is_ahead: bool = False
-    """True if appends write some of its rows before it follows the log to them."""
+    """True if appends write some rows of the projection before it reaches their events in the log."""
     load_rows: ClassVar[int] = 20_000
     """Rows collected for one `load`."""
     skipped: LiteralString = "false"
@@ -45,18 +46,18 @@ class Projection:
     rights: Rights = Rights(relay="SIUD")
     """Rights of the service's roles on the tables: the relay writes tables that follow the log."""
     definition: str
-    """Text of the declaration. A version with another definition is not switched in."""
+    """Text of the declaration. A version with another definition cannot become live."""
 
     def rights_on(self, table: str) -> Rights:
-        """Return the rights of the service's roles on this table."""
+        """Return the rights of the service's roles on a table."""
         return self.rights
 
     def create(self, connection: Connection[Any], schema: str) -> None:
-        """Create its empty tables in the schema."""
+        """Create the projection's empty tables in the schema."""
         raise NotImplementedError
 
     def index(self, connection: Connection[Any], schema: str, table: str) -> None:
-        """Create the key and indexes of a table that `create` leaves until the rows are loaded."""
+        """Create the key and indexes of a table after its rows are loaded."""
 
     def add_indexes(self, connection: Connection[Any]) -> None:
         """Create declared indexes that the live tables lack, while the service writes to them."""
@@ -66,11 +67,13 @@ class Projection:
         return ()
 
     def fits(self, table: str, present: Mapping[str, str]) -> bool:
-        """Return whether a live table with these columns and types can hold the rows as declared now."""
+        """Return whether a live table with these columns and types can store the rows of the present declaration."""
         return True
 
     def unsampled_columns(self, table: str) -> Sequence[str]:
-        """Return the columns without planner statistics, which would keep values of erased persons."""
+        """Return the columns that must have no planner statistics, because statistics would contain values of erased
+        persons.
+        """
         return ()
 
     @property
@@ -78,7 +81,7 @@ class Projection:
         return topics_of(self.events)
 
     def rows(self, seen: Seen) -> Rows:
-        """Return the rows by table that the last event of a stream makes. Pure."""
+        """Return the rows by table for the last event of a stream. Pure."""
         raise NotImplementedError
 
     def load(self, connection: Connection[Any], schema: str, rows: Rows) -> None:
@@ -86,26 +89,29 @@ class Projection:
         raise NotImplementedError
 
     def apply(self, connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> None:
-        """Apply these events to the schema's tables, in the order of the log."""
+        """Apply events to the schema's tables, in the order of the log."""
         raise NotImplementedError
 
     def unwritten(self, connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> Sequence[Seen]:
-        """Return the events that the tables do not include yet; called before payloads are opened."""
+        """Return the events that the tables do not include yet.
+
+        The function is called before payloads are decrypted.
+        """
         return batch
 
     def maintain(self, connection: Connection[Any], *, is_idle: bool) -> None:
         """Maintain the live tables. The projector calls it after each read, outside of a transaction.
 
-        `is_idle` is True if there was nothing to read.
+        `is_idle` is True if the last read had no events.
         """
 
     def forget(self, connection: Connection[Any], schema: str, stream: str) -> bool:
-        """Delete the rows of one stream; return False if rows do not belong to single streams."""
+        """Delete the rows of a stream; return False if the projection's rows do not belong to single streams."""
         return False
 
     @property
     def holds_persons(self) -> bool:
-        """True if its rows have personal data from payloads; erasures are then among its events."""
+        """True if the rows have personal data from payloads; the projection's events then include erasures."""
         return self.reads_payloads and not self.events.isdisjoint(ERASURES.values())
 
     def forget_person(self, connection: Connection[Any], schema: str, erasure: Recorded) -> None:
@@ -115,7 +121,7 @@ class Projection:
 
 
 def declared_columns_of(body: str) -> dict[str, str]:
-    """Return the declarations by column of the body of a CREATE TABLE, without table constraints."""
+    """Return the declarations in the body of a CREATE TABLE by column, without table constraints."""
     parts = (part.split(maxsplit=1) for part in re.split(r",\s*(?![^()]*\))", body))
     return {name: declaration for name, declaration in parts if not name.isupper()}
 

@@ -1,6 +1,6 @@
 """Read the log for projections: all events in order, or the last event of each stream; and payloads.
 
-An event that cannot be read is returned as `Poison`, which parks its stream; other streams continue.
+An unreadable event is returned as `Poison`, so that projections park its stream and continue with other streams.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,10 +28,11 @@ BATCH = 1_000
 
 
 class Seen(msgspec.Struct, frozen=True, gc=False):
-    """Event as projections read it.
+    """Event for a projection.
 
-    `previous` is the topic of the event before it in its stream, if the projection needs it. `first_at` and
-    `first_position` are of the stream's first event. `body` is the event's payload, None if it was erased.
+    `previous` is the topic of the previous event in the stream, if the projection needs this topic. `first_at` and
+    `first_position` are time and position of the stream's first event. `body` is the event's payload, None if it was
+    erased.
     """
 
     recorded: Recorded
@@ -54,7 +55,9 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
 
 
 class Poison(msgspec.Struct, frozen=True):
-    """An event that could not be read or applied, with the error, and the first position of its stream if known."""
+    """An event that could not be read or applied, with its error, and the first position of its stream if this is
+    known.
+    """
 
     stream: str
     position: int
@@ -70,7 +73,7 @@ class Batch(list[Seen | Poison]):
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """Range of streams in the database's order: after one, up to another. None is an open end."""
+    """Range of streams in the database's order, after a stream up to another stream. None is an open end."""
 
     after: str | None = None
     upto: str | None = None
@@ -124,17 +127,17 @@ CROSS JOIN LATERAL (
     LIMIT 1
 ) AS s
 """
-"""The last staging before each event: after a revert, the account may have been staged again."""
+"""Query of the last staging before each event, since an account may be staged again after a revert."""
 
 _UNREADABLE_DIGEST = "unreadable"
-"""Placeholder digest of an unreadable staging event. Reading its payload fails."""
+"""Placeholder digest of an unreadable staging event, whose payload cannot be read."""
 _SCANS = ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin")
 
 
 class LastTopics:
-    """Topic before each event of a stream: cached for recently read streams, otherwise read from the log.
+    """Previous topic of each event in its stream: cached for recently read streams, otherwise read from the log.
 
-    Use one object for one pass in the order of the log, and a new one if the log may have lost its end.
+    Use an object for only one pass in the order of the log, and a new object if the log may have lost its end.
     """
 
     MOST = 50_000
@@ -144,7 +147,7 @@ class LastTopics:
         """Version and topic of the last event read of a stream."""
 
     def before(self, connection: Connection[Any], rows: Sequence[tuple[Any, ...]]) -> list[str | None]:
-        """Return the topic before each of these rows of events; None for the first event of a stream."""
+        """Return the topic of the previous event of each event's stream; None for the first event of a stream."""
         if len(self._last) > self.MOST:
             self._last.clear()
         topics: list[str | None] = []
@@ -179,9 +182,9 @@ def read_ordered(
     limit: int = BATCH,
     last_topics: LastTopics | None = None,
 ) -> Batch:
-    """Read the next events of these topics in the order of the log, optionally only of these streams.
+    """Read the next events of topics in the order of the log, optionally only of some streams.
 
-    With `last_topics`, each event gets the topic before it in its stream.
+    With `last_topics`, each event gets the topic of the previous event in its stream.
     """
     parameters = {"after": after, "upto": upto, "topics": list(topics), "streams": streams, "limit": limit}
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
@@ -195,7 +198,7 @@ def read_ordered(
 def read_last(
     connection: Connection[Any], topics: Sequence[str], part: Slice, *, upto: int, skipped: LiteralString
 ) -> Iterator[list[Seen | Poison]]:
-    """Yield the last event of these topics of every stream, in batches. `skipped` is a condition on events `e`."""
+    """Yield the last event of the topics in every stream, in batches. `skipped` is a condition on events `e`."""
     parameters = {"topics": list(topics), "upto": upto, "after_stream": part.after, "upto_stream": part.upto}
     with connection.transaction(), connection.cursor("last", binary=True, row_factory=tuple_row) as cursor:
         with _in_order_of_the_index(connection):
@@ -206,9 +209,9 @@ def read_last(
 
 @contextmanager
 def _in_order_of_the_index(connection: Connection[Any]) -> Iterator[None]:
-    """Disable other plans than the index on (stream, version) during the block.
+    """Make Postgres use the index on (stream, version) during the block.
 
-    For a range of streams it otherwise chooses scans of the whole log, which are many times slower.
+    For a range of streams, Postgres would scan the whole log, which is many times slower.
     """
     for setting in _SCANS:
         connection.execute(f"SET LOCAL {setting} = off")
@@ -218,7 +221,9 @@ def _in_order_of_the_index(connection: Connection[Any]) -> Iterator[None]:
 
 
 def slices(connection: Connection[Any], count: int, *, upto: int, least: int = BATCH) -> list[Slice]:
-    """Split the streams into about `count` ranges of similar size; one if ranges had fewer than `least` events."""
+    """Split the streams into about `count` ranges of similar size; return one range if ranges had fewer than `least`
+    events.
+    """
     if count < 2 or upto < least * count:
         return [Slice()]
     rows = rows_of(connection, _SELECT_BOUNDS, percent=min(100.0, 2_000_000 / upto), upto=upto)
@@ -263,7 +268,7 @@ def with_bodies(connection: Connection[Any], batch: Sequence[Seen]) -> Iterator[
 
 
 def _payloads_of(connection: Connection[Any], batch: Sequence[Seen]) -> list[PayloadId]:
-    """Return stream and digest of each event's payload; the digest is "" if it has none."""
+    """Return stream and digest of each event's payload; the digest is "" for an event without payload."""
     staged: dict[tuple[str, int], str] = {}
     processed = [seen.recorded for seen in batch if isinstance(seen.recorded.event, ImportProcessed)]
     if processed:
@@ -284,8 +289,8 @@ def _payloads_of(connection: Connection[Any], batch: Sequence[Seen]) -> list[Pay
 def wait_for_erasures(connection: Connection[Any]) -> None:
     """Wait for running erasures, and make new ones wait until the connection's transaction ends.
 
-    An erasure between reading a payload and writing its rows would be undone. Writers of such rows therefore hold this
-    lock in shared mode until they commit; an erasure holds it exclusively.
+    Rows that are written from a payload which was erased after it was read would undo the erasure. Writers of rows from
+    payloads therefore hold this lock in shared mode until they commit, and an erasure holds it exclusively.
     """
     connection.execute("SELECT pg_advisory_xact_lock_shared(%s)", (locks.ERASURE,))
 

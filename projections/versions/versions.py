@@ -1,4 +1,4 @@
-"""Versions of each projection: one is live, others are being built, ready to be switched in, or retired.
+"""Versions of each projection: one version is live, other versions are being built, ready, or retired.
 
 A version that is not live has its tables in the schema NAME_vN. A switch moves tables between schemas in one
 transaction: readers see the old tables until it commits. A killed build or switch does not change the live version.
@@ -24,13 +24,13 @@ from projections.versions.projection import Projection
 from projections.versions.reading import Poison, wait_for_erasures
 
 RETENTION = timedelta(days=7)
-"""Time for which a retired version is kept and can be switched in again. It is deleted afterwards."""
+"""Time for which a retired version is kept and can become live again. After this time, it is deleted."""
 CATCH_UP_EVENTS = 5_000
-"""Events applied in one transaction while catching up. Erasures wait for its end."""
+"""Events that catching up applies in one transaction. Erasures wait for the end of this transaction."""
 CLOSE = 500
-"""Greatest lag of a version that can be switched in, and most events that a switch applies while writers wait."""
+"""Greatest lag of a version that can become live, and most events that a switch applies while writers wait."""
 SWITCH_TRIES = 40
-"""Tries of a switch. Then NotPossible is raised."""
+"""Tries of a switch. After these tries, NotPossible is raised."""
 VACUUM_TIMEOUT = "10s"
 """Longest wait of a switch for a vacuum. Readers and writers do not wait meanwhile."""
 
@@ -61,7 +61,10 @@ class ProjectionVersion(msgspec.Struct, frozen=True, kw_only=True):
         return schema_of(self.name, self.version)
 
     def is_outdated(self, projection: Projection) -> bool:
-        """Return whether another release declared the projection differently. It then does not follow the log."""
+        """Return whether another release has declared the projection differently.
+
+        Such a version does not follow the log.
+        """
         return self.definition != projection.definition
 
 
@@ -77,7 +80,7 @@ _LOCK_LIVE = _SELECT + SQL("WHERE name = %s AND state = 'live' FOR UPDATE")
 
 
 def versions(connection: Connection[Any], name: str) -> list[ProjectionVersion]:
-    """Return the versions of a projection, the oldest first."""
+    """Return the versions of a projection, the oldest version first."""
     return structs_of(connection, ProjectionVersion, _SELECT_VERSIONS, name)
 
 
@@ -97,7 +100,7 @@ def lock_live_version(connection: Connection[Any], name: str) -> ProjectionVersi
 
     Raises NotPossible if `migrate` has not installed the projection.
     """
-    for _ in range(_LOCK_TRIES):  # no row if another version was switched in meanwhile
+    for _ in range(_LOCK_TRIES):  # no row if another version became live meanwhile
         for live in structs_of(connection, ProjectionVersion, _LOCK_LIVE, name):
             return live
     raise NotPossible(_NOT_SET_UP.format(name))
@@ -114,7 +117,7 @@ def add_version(connection: Connection[Any], projection: Projection, version: in
 def version_lock(connection: Connection[Any], projection: Projection, *, waits: bool = False) -> Iterator[None]:
     """Hold the projection's lock, so that no other process builds or switches it.
 
-    Raises NotPossible if another process holds it; with `waits`, waits for it instead.
+    Raises NotPossible if another process holds the lock; with `waits`, waits for the lock instead.
     """
     key = locks.VERSIONS, projection.name
     if waits:
@@ -137,9 +140,10 @@ def build_version(
     jobs: int = 1,
     progress: Progress = lambda done: None,
 ) -> ProjectionVersion:
-    """Build a new version beside the live one, up to nearly the log's end. The new version is `ready` afterwards.
+    """Build a new version beside the live one, up to nearly the log's end.
 
-    The caller must hold `version_lock`. A cancelled build leaves nothing behind; the next build removes a killed one.
+    The caller must hold `version_lock`. After the build, the version is `ready`. A cancelled build removes its tables;
+    the next build removes the tables of a killed build.
     """
     drop_versions(connection, projection, unfinished=True)
     name, upto = projection.name, log_head(connection)
@@ -214,11 +218,11 @@ def switch(
     retires: bool = True,
     tries: Callable[[int], None] = lambda number: None,
 ) -> int:
-    """Replace the live version, if any, with one that is ready or retired; return its position.
+    """Replace the live version, if any, with a ready or retired version; return its position.
 
     The caller must hold `version_lock`. A switch is one transaction, in which writers wait while at most `CLOSE` events
-    are applied. If others would wait too long, it rolls back and tries again; `tries` is called with the number of
-    failed tries. Raises NotPossible.
+    are applied. If writers would wait too long, the switch rolls back and tries again; `tries` is called with the
+    number of failed tries. Raises NotPossible.
     """
     chosen = _version(connection, projection.name, version)
     if chosen.state not in ("ready", "retired"):
@@ -273,7 +277,7 @@ def _switch(
     present = _present(connection, projection.home, projection.tables)
     connection.execute(f"SET LOCAL lock_timeout = '{VACUUM_TIMEOUT}'")
     live = lock_live_version(connection, name) if _live(connection, name) else None
-    # This lock conflicts with vacuums only: a long vacuum would outlast every try.
+    # This lock conflicts only with vacuums: without it, a long vacuum would outlast every try.
     for schema, tables in ((projection.home, present), (chosen.schema, projection.tables)):
         for table in tables:
             locking = SQL("LOCK TABLE {} IN SHARE UPDATE EXCLUSIVE MODE")
@@ -283,7 +287,7 @@ def _switch(
     connection.execute(SQL("SET LOCAL lock_timeout = {}").format(locks.WAIT_MS))
     if projection.home == "platform":
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.PLATFORM,))
-    if present:  # one statement, so that its time-out covers all tables together
+    if present:  # one statement for all tables, so that they share its time-out
         connection.execute(SQL("SET LOCAL statement_timeout = {}").format(locks.WAIT_MS))
         names = SQL(", ").join(Identifier(projection.home, table) for table in present)
         connection.execute(SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(names))
@@ -319,7 +323,7 @@ def _move_tables(
     *,
     retired: str | None,
 ) -> None:
-    """Replace the live tables by those of a version; the old ones are moved to a schema or dropped."""
+    """Replace the live tables by the tables of a version. The old tables are moved to a schema or dropped."""
     if retired:
         connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(retired)))
     rights = {table: _rights(connection, projection.home, table) for table in present}
@@ -386,12 +390,14 @@ UPDATE parked_streams SET accepted_at = clock_timestamp(), accepted_by = %s WHER
 
 
 def accept_parked(connection: Connection[Any], stream: str, by: str) -> list[str]:
-    """Accept that projections skip a stream, until it is healed. Return the names of the projections."""
+    """Accept that projections skip a stream until it is healed. Return the names of these projections."""
     return sorted({name for (name,) in rows_of(connection, _ACCEPT, by, stream)})
 
 
 def parked_streams(connection: Connection[Any], name: str, version: int, *, is_open: bool = False) -> list[str]:
-    """Return the streams that a version skips: all, or with `is_open` those that no operator has accepted."""
+    """Return the streams that a version skips: all streams, or with `is_open` the streams that no operator has
+    accepted.
+    """
     query = (
         "SELECT stream FROM parked_streams WHERE name = %s AND version = %s AND (accepted_at IS NULL OR NOT %s)"
         " ORDER BY stream"

@@ -1,7 +1,7 @@
-"""Views that the append writes in its own transaction, each declared once.
+"""Views that the append writes in its own transaction.
 
-The declaration defines the table, the statement that the append runs, the columns that a rebuild copies, and the
-definition that identifies a version of the view.
+The declaration of a view defines the table, the statement that the append runs, the columns that a rebuild copies, and
+the definition that identifies a version of the view.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -28,12 +28,13 @@ class View(Projection):
     """A table in which each event changes one row.
 
     `columns`: body of a CREATE TABLE without its key; values of a `text[]` are given as text, joined by commas.
-    `changes`: values that each event sets. `prefix`: first part of the stream's id, and `named`: columns of its other
-    parts; without a prefix, the whole id is the value of the one column. `key`: columns of the primary key, which must
-    come first [default: `named`]. `first`: columns that keep the value of the row's first event. `positions`: columns
-    that get the event's position. `times`: columns that get the event's `recorded_at` unless the change has a value.
-    `keeps_old`: columns without a value keep their old one. `indexes`: definitions by name. `forgets`: columns of
-    personal data, which an erasure sets to NULL. `rights`: rights of the service's roles on the table.
+    `changes`: values that each event sets. `prefix`: first part of the stream's id, and `named`: columns of the id's
+    other parts; without a prefix, the whole id is the value of the only column. `key`: columns of the primary key,
+    which must come first [default: `named`]. `first`: columns that keep the value of the row's first event.
+    `positions`: columns that get the event's position. `times`: columns that get the event's `recorded_at` unless the
+    change has a value. `keeps_old`: columns without a new value keep their old value. `indexes`: definitions by name.
+    `forgets`: columns of personal data, which an erasure sets to NULL. `rights`: rights of the service's roles on the
+    table.
     """
 
     reads_previous = False
@@ -78,7 +79,7 @@ class View(Projection):
         self.definition = "; ".join((columns, f"PRIMARY KEY {self._key}", *map(" ".join, self.indexes.items())))
 
     def values(self, recorded: Recorded, position: int) -> dict[str, Any] | None:
-        """Return the values that the event sets in its row; None if it leaves the row unchanged. Pure."""
+        """Return the values that the event sets in its row; None if the row stays unchanged. Pure."""
         change = self._changes.get(type(recorded.event))
         change_values = change(recorded.event, recorded) if callable(change) else change
         if change_values is None:
@@ -152,7 +153,7 @@ class View(Projection):
         return [*self._forgets]
 
     def _waves(self, events: Sequence[Recorded]) -> list[list[tuple[Any, ...]]]:
-        """Split the rows of these events into batches with distinct keys: a statement can write a row only once."""
+        """Split the rows of events into batches with distinct keys, because a statement can write a row only once."""
         waves: list[list[tuple[Any, ...]]] = []
         times: dict[tuple[Any, ...], int] = {}
         for recorded in events:

@@ -16,7 +16,7 @@ from projections.versions.view import Values, View
 
 
 def _later(event: KeyRevoked | KeyConfirmed, recorded: Recorded) -> Values:
-    """Return values that change only `revoked_at`: the other columns keep the values of the key's first event."""
+    """Return values that change only `revoked_at`. Other columns keep the values of the first event."""
     unchanged = {"role": "", "suppliers": "", "rate_per_s": 0, "secret_sha256": ""}
     revoked_at = recorded.recorded_at if isinstance(event, KeyRevoked) else None
     return unchanged | {"key_id": event.key_id, "revoked_at": revoked_at}
@@ -47,13 +47,17 @@ ACCESS_KEY = View(
     folds_all=True,
     rights=READ,
 )
-"""Only the database's owner creates and revokes keys. Codes of suppliers have no comma, so they can be joined."""
+"""View of keys, which only the database's owner creates and revokes.
+
+Supplier codes contain no comma, so a column joins them with commas.
+"""
 
 
 def wrong_keys(connection: Connection[Any]) -> Iterator[str]:
     """Yield a sentence for each row of the table that differs from the log, since its key may be forged.
 
-    Yields none if an event cannot be read."""
+    Yields no sentence if an event of a key cannot be read.
+    """
     made: dict[str, tuple[Any, ...]] = {}
     revoked: set[str] = set()
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
@@ -69,7 +73,7 @@ def wrong_keys(connection: Connection[Any]) -> Iterator[str]:
                 case KeyConfirmed() as event:
                     revoked.discard(event.key_id)
                 case _:
-                    return  # an unreadable event may have made any key
+                    return  # an unreadable event may have created any key
         rows = cursor.execute(_SELECT_ALL).fetchall()
     for key_id, is_revoked, organisation, role, suppliers, rate_per_s, secret_sha256 in rows:
         row = (organisation, role, sorted(suppliers), rate_per_s, secret_sha256)

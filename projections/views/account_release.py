@@ -1,7 +1,8 @@
 """Releases of a supplier's accounts. Table `account_release`; written in the append's transaction.
 
-A release has one row, whatever the number of its accounts. `RELEASED_AT` finds the release of an account: the first
-after the account was processed that includes it. While a supplier is complete, its accounts are released at once.
+A release has one row, for any number of accounts. `RELEASED_AT` finds the release of an account: the first release
+after the account was processed that includes the account. While a supplier is complete, its accounts are released at
+once.
 """
 
 from datetime import datetime
@@ -99,7 +100,7 @@ FROM (VALUES (%(supplier)s::text, %(external)s::text, 'PROCESSED', %(position)s:
 
 
 async def run_released_at(connection: AsyncConnection[Any], supplier: str, run: str) -> Any:
-    """Return the time at which the last accounts of the run were released; None if some are not released."""
+    """Return the time at which the last accounts of the run were released; None if an account is not released."""
     if not await fetch_rows(connection, _HAS_RELEASES, supplier):
         return None
     [(released_at,)] = await fetch_rows(connection, _SELECT_OF_RUN, supplier=supplier, run=run) or [(None,)]
@@ -107,7 +108,7 @@ async def run_released_at(connection: AsyncConnection[Any], supplier: str, run: 
 
 
 async def account_released_at(connection: AsyncConnection[Any], supplier: str, external: str) -> Any:
-    """Return the time at which the account was released; None if it is not."""
+    """Return the time at which the account was released; None if it is not released."""
     [(released_at,)] = await fetch_rows(connection, _SELECT_OF_ACCOUNT, supplier, external) or [(None,)]
     return released_at
 

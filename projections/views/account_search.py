@@ -29,11 +29,11 @@ from schemas.submission import stored_account
 MAX_FOUND = 50
 """Accounts per page of a search."""
 FEW = 1_000
-"""Most matches that are sorted for a page. If there are more, a scan in order finds a page soon."""
+"""Most matches that are sorted for a page. If there are more matches, a scan in order finds a page soon."""
 MIN_LETTERS = 3
-"""Least letters of a part of a name. One word of a search must have as many."""
+"""Least letters of a part of a name. A word of a search must have at least this number of letters."""
 MOST_LETTERS = 500
-"""Most letters of a term; longer ones are cut, since an entry of the index may have 2,700 bytes.
+"""Most letters of a term. Longer terms are cut, since an entry of the index may have 2,700 bytes.
 
 A name of 255 letters may have thousands after folding.
 """
@@ -42,7 +42,7 @@ PART_BITS = 19
 MAX_PENDING_TERMS = 250_000
 """New terms in the index's pending list after which it is flushed."""
 MOST_CUSTOMERS = 100
-"""Customers of an account that are found. Further ones are ignored, because folding can make names longer."""
+"""Customers of an account that a search finds. Further customers are ignored, because folding can make names longer."""
 _digit_in = re.compile(r"\d").search
 MIN_OWN = 6
 """Least length of a term with a digit that belongs to a single account. Postcodes are shorter."""
@@ -59,9 +59,9 @@ _without_e = partial(re.compile("(?<=[aou])e+").sub, "")
 def folded(text: str) -> str:
     """Return the text in the form in which terms and searches are compared.
 
-    Case, accents and repeated blanks are ignored. In words, apostrophes and an e after a, o or u are ignored as well,
-    because umlauts are written as such, with an e or without: "Müller", "Mueller" and "Muller" are "muller", "O’Brien"
-    is "obrien", "Groß" "gross", "Yılmaz" "yilmaz". Numbers and e-mail addresses keep their letters.
+    Case, accents and repeated blanks are ignored. In words, apostrophes and an e after a, o or u are also ignored,
+    because umlauts are written with or without dots or e: "Müller", "Mueller" and "Muller" are "muller", "O’Brien" is
+    "obrien", "Groß" "gross", "Yılmaz" "yilmaz". Numbers and e-mail addresses keep their letters.
     """
     plain = _plain(text)
     if " " not in plain:
@@ -86,7 +86,7 @@ def _plain(text: str) -> str:
     if text.isascii():  # the usual case: nothing to decompose or replace
         return text.lower() if text.isprintable() and " " not in text else " ".join(text.lower().split())
     plain = unicodedata.normalize("NFC", text).casefold().translate(_PLAIN)
-    if not plain.isascii():  # umlauts are ASCII by now
+    if not plain.isascii():  # umlauts are already ASCII
         plain = "".join(
             [letter for letter in unicodedata.normalize("NFKD", plain) if not unicodedata.combining(letter)]
         )
@@ -94,7 +94,7 @@ def _plain(text: str) -> str:
 
 
 class SearchTerms(msgspec.Struct, frozen=True):
-    """Terms of an account: its names, terms that probably no other account has, and other terms."""
+    """Search terms of an account: names, terms that probably no other account has, and other terms."""
 
     names: str
     own: list[str]
@@ -134,9 +134,9 @@ def project(seen: Seen) -> Iterator[tuple[str, str, str, str, list[str]]]:
 def _is_own(term: str) -> bool:
     """Return whether few accounts have the term, by its form.
 
-    E-mail addresses, meters and the like are in random order: new ones would change every page of the index. They are
-    therefore prefixed by a blank and the part of the log, so that new ones are together, and searches try every part.
-    Other terms never begin with a blank.
+    Terms such as e-mail addresses and meter numbers are in random order, so new terms would change every page of the
+    index. Such terms are therefore prefixed with a blank and the part of the log, so that new terms are neighbours, and
+    searches try every part. Other terms never begin with a blank.
     """
     return (len(term) >= MIN_OWN and not term.isalpha() and _digit_in(term) is not None) or "@" in term
 
@@ -175,7 +175,7 @@ class _SearchIndex(Index):
         return ("names", "terms")
 
     def unwritten(self, connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> Sequence[Seen]:
-        """Return the events, without the first event of each stream that has a row already."""
+        """Return the events without first events of streams that already have a row."""
         firsts = [seen.stream for seen in batch if seen.recorded.version == 1]
         if not firsts:
             return batch
@@ -192,10 +192,10 @@ class _SearchIndex(Index):
         self._pending_terms += sum(len(row[-1]) for row in rows.get(self.name, ()))
 
     def maintain(self, connection: Connection[Any], *, is_idle: bool) -> None:
-        """Flush the pending list of the GIN index if it is long or nothing else is to do.
+        """Flush the pending list of the GIN index if the list is long or the projector is idle.
 
-        Searches read the whole list. If it grew too long, an append would have to flush it while it holds the log's
-        lock.
+        Searches read the whole list. If the list became too long, an append would have to flush it while it holds the
+        log's lock.
         """
         if self._pending_terms >= (1 if is_idle else MAX_PENDING_TERMS):
             self._pending_terms = 0
@@ -227,7 +227,7 @@ _SEARCH: LiteralString = """search AS MATERIALIZED (
                %(parts)s::text[] AS parts, %(is_long_enough)s::boolean AS is_long_enough, %(rank)s::integer AS rank,
                %(after)s::text AS after, %(limit)s::bigint AS count
     )"""
-"""Parameters of the search as a table, so that Postgres can use one generic plan for all searches."""
+"""Parameters of a search as a table, so that Postgres can use a generic plan for all searches."""
 _ALLOWED: LiteralString = (
     "((SELECT suppliers IS NULL FROM search) OR {supplier} = ANY((SELECT suppliers FROM search)::text[]))"
 )
@@ -246,7 +246,7 @@ _PARTS: LiteralString = f"""parts AS (
 _UNMARKED: LiteralString = "ARRAY(SELECT regexp_replace(term, '^ [0-9]+ ', '') FROM unnest(a.terms) AS term)"
 _EXACTLY: LiteralString = f"""(a.terms && (SELECT whole FROM places) OR a.terms @> (SELECT plain_words FROM search)
         OR (a.terms && (SELECT own_word FROM places) AND {_UNMARKED} @> (SELECT words FROM search)))"""  # noqa: S608
-"""Condition that the whole text is a term, or each of its words is; a rare word is looked up first."""
+"""Condition that the whole text is a term, or that each of its words is a term. A rare word is looked up first."""
 _PARTLY: LiteralString = f"""(SELECT is_long_enough FROM search)
           AND (SELECT count(*) FROM exact) < (SELECT count FROM search)
           AND a.terms @> (SELECT parts FROM search) AND a.names LIKE ALL((SELECT fragments FROM search)::text[])
@@ -277,9 +277,9 @@ _FIRST: LiteralString = f"""some_{{name}} AS MATERIALIZED (
     )"""  # noqa: S608 - constants
 """Template of the matches of one rank for a page.
 
-Few matches are found by their terms and sorted. If there are more, accounts are scanned in the order of streams until
-the page is full. The `LIMIT` of a subquery that returns NULL makes Postgres scan by the key instead of sorting all
-matches: the planner cannot know which of both cases it is.
+Few matches are found by their terms and sorted. With many matches, accounts are scanned in the order of streams until
+the page is full. Because the planner cannot know the number of matches, the `LIMIT` of a subquery that returns NULL
+makes Postgres scan by the key instead of sorting all matches.
 """
 _EXACT: LiteralString = _FIRST.replace("{name}", "exact").replace("{rank}", "2").replace("{which}", _EXACTLY)
 _PARTIAL: LiteralString = _FIRST.replace("{name}", "partial").replace("{rank}", "3").replace("{which}", _PARTLY)
@@ -340,7 +340,10 @@ def search_parameters(text: str, suppliers: Sequence[str] | None, after: str, li
 
 
 def page_of(rows: Sequence[tuple[Any, ...]], limit: int) -> SearchPage:
-    """Return the page of rows of SELECT_FOUND, which has one row more than `limit` if another page follows."""
+    """Return the page of rows of SELECT_FOUND.
+
+    SELECT_FOUND returns one row more than `limit` if another page follows.
+    """
     accounts = [_account_of_row(*row[2:]) for row in rows[:limit]]
     if len(rows) <= limit:
         return SearchPage(accounts, "")
@@ -356,7 +359,7 @@ async def search_accounts(
     after: str = "",
     limit: int = MAX_FOUND,
 ) -> SearchPage:
-    """Search accounts of these suppliers, or of all for None. Raises ValueError for an invalid `after`."""
+    """Search accounts of suppliers [None: all]. Raises ValueError for an invalid `after`."""
     parameters = search_parameters(text, suppliers, after, limit)
     return page_of(await (await connection.execute(SELECT_FOUND, parameters)).fetchall(), limit)
 
@@ -366,7 +369,7 @@ def _escaped(word: str) -> str:
 
 
 def _parse_after(after: str) -> tuple[int, str]:
-    """Parse rank and stream of the last account of the page before. Raises ValueError."""
+    """Parse rank and stream of the last account of the previous page. Raises ValueError."""
     if not after:
         return 0, ""
     try:

@@ -44,11 +44,11 @@ CONSOLE_USER = View(
     indexes={"console_user_of_organisation": "(organisation, user_id)"},
     rights=Rights(worker=""),
 )
-"""Codes of suppliers have no comma, so they can be joined."""
+"""View of users. Supplier codes contain no comma, so a column joins them with commas."""
 
 
 class UserListed(msgspec.Struct, frozen=True, kw_only=True):
-    """A user for operators; `email` is "" for an erased one."""
+    """A user in lists for operators; `email` is "" for an erased user."""
 
     user_id: str
     email: str

@@ -42,7 +42,7 @@ CUSTOMER_MAIL = View(
     indexes={"customer_mail_open": "(status, modified_at) WHERE status IN ('REQUESTED', 'SENDING')"},
     rights=Rights(worker="SIU", relay="SIU"),
 )
-"""Each event has all values of the row, so that a rebuild needs only the last one."""
+"""View of e-mails. Each event has all values of the row, so that a rebuild needs only the last event of a stream."""
 
 _LOST = """
   AND (lease_until < statement_timestamp()

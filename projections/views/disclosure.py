@@ -73,7 +73,7 @@ LIMIT 1
 
 
 class DisclosureFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Filter of disclosures. `suppliers` is None for all; "" and None do not filter."""
+    """Filter of disclosures. `suppliers` is None for all suppliers; fields with "" or None do not filter."""
 
     suppliers: list[str] | None
     user: str = ""
@@ -97,7 +97,7 @@ async def count_disclosures(connection: AsyncConnection[Any], criteria: Disclosu
 
 
 async def users_with_disclosures(connection: AsyncConnection[Any], suppliers: Sequence[str] | None) -> list[str]:
-    """Read the ids of users who were shown accounts of these suppliers, or of all."""
+    """Read the ids of users who were shown accounts of suppliers [None: all]."""
     rows = await fetch_rows(connection, _SELECT_USERS, suppliers=None if suppliers is None else list(suppliers))
     return [user_id for (user_id,) in rows]
 

@@ -29,7 +29,7 @@ _SOURCES: dict[type[Any], str] = {
 def project(seen: Seen) -> Iterator[tuple[str, date, str, str, str, int]]:
     """Yield (supplier, day in German market time, source, code, path, number). Pure.
 
-    A failed import counts once: under its first problem, or under its own code without problems.
+    A failed import counts once: under its first problem, or without problems under the code of its failure.
     """
     event = seen.recorded.event
     supplier, day = seen.recorded.supplier or "", seen.recorded.recorded_at.astimezone(MARKET_TIME).date()
@@ -75,7 +75,7 @@ LIMIT {MAX_ROWS}
 async def supplier_errors(
     connection: AsyncConnection[Any], supplier: str, first: date | None, last: date | None
 ) -> list[ErrorCount]:
-    """Read the errors from one day to another, the most frequent of a day first; 10,000 rows at most."""
+    """Read the errors from one day to another, the most frequent errors of a day first; at most 10,000 rows."""
     return await fetch_structs(connection, ErrorCount, _SELECT, supplier, first, first, last, last)
 
 
@@ -86,7 +86,7 @@ class CountByDay(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     path: str
     days: tuple[int, ...]
-    """Number on each of the last days, the oldest first; the last is today."""
+    """Number of errors on each of the last days, from the oldest day to today."""
 
 
 class RefusalCount(CountByDay, frozen=True, kw_only=True):
@@ -96,7 +96,7 @@ class RefusalCount(CountByDay, frozen=True, kw_only=True):
 
     @property
     def sort_key(self) -> "RefusalSortKey":
-        """Sort key of this row. The next page begins after the last one."""
+        """Sort key of this row. The next page begins after the sort key of the last row."""
         return self.number, self.supplier, self.code, self.path
 
 

@@ -33,7 +33,7 @@ from schemas.base import MARKET_TIME, code_and_path
 from schemas.reading.documented_paths import path_pattern
 
 MAX_PROBLEMS = 50
-"""Different problems of one failure that are stored. Further ones are dropped."""
+"""Different problems of one failure that are stored. Further problems are dropped."""
 PAGE = 50
 """Rows per page of `failure_counts`."""
 OPEN, FIXED = "open", "fixed"
@@ -57,7 +57,9 @@ _COUNTED = ("supplier", "code", "path", "kind", "number")
 
 
 class _Failed(msgspec.Struct):
-    """Last failure of an import: its problems by code and path, and when it was processed since."""
+    """Last failure of an import: its problems by code and path, and the time at which the import was processed after
+    it.
+    """
 
     problems: tuple[tuple[str, str], ...]
     position: int
@@ -110,7 +112,9 @@ def after_event(failure: _Failed | None, seen: Seen) -> _Failed | None:
 
 
 def problem_paths(code: str, problems: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return the different (code, path) of a failure, with [] for items of arrays; without problems its own code."""
+    """Return the different (code, path) of a failure's problems, with [] for items of arrays; without problems, the
+    failure's code.
+    """
     if not problems:
         return ((code, ""),)
     counted_days = (code_and_path(name) for name in problems)
@@ -174,7 +178,7 @@ class FailureCount(CountByDay, frozen=True, kw_only=True):
 
     @property
     def sort_key(self) -> "FailureSortKey":
-        """Sort key of this row. The next page begins after the last one."""
+        """Sort key of this row. The next page begins after the sort key of the last row."""
         return self.open, self.fixed, self.supplier, self.code, self.path
 
 
@@ -233,7 +237,10 @@ async def failure_counts(
 
 
 class FailureCause(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of accounts of several suppliers with a code at a path. `suppliers` are those with open accounts."""
+    """Numbers of accounts of several suppliers with a code at a path.
+
+    `suppliers` are the suppliers with open accounts.
+    """
 
     code: str
     path: str
@@ -243,12 +250,12 @@ class FailureCause(msgspec.Struct, frozen=True, kw_only=True):
     last: date
     """First and last day with a failure."""
     days: tuple[int, ...]
-    """Failures on each of the last days, the oldest first; the last is today."""
+    """Failures on each of the last days, from the oldest day to today."""
     suppliers: tuple[str, ...]
 
     @property
     def sort_key(self) -> "CauseSortKey":
-        """Sort key of this row. The next page begins after the last one."""
+        """Sort key of this row. The next page begins after the sort key of the last row."""
         return self.open, self.fixed, self.code, self.path
 
 
@@ -316,7 +323,7 @@ async def failure_causes(
 
 
 class FailureExample(msgspec.Struct, frozen=True, kw_only=True):
-    """An account that fails for a cause, and its newest run, "" for none."""
+    """An account that fails for a cause, and its newest run, or ""."""
 
     code: str
     path: str

@@ -1,4 +1,4 @@
-"""Runs, which are all accounts sent under one name: their progress and their accounts. Follows the log.
+"""Runs, which are accounts that were sent under one name: progress and accounts of each run. Follows the log.
 
 Three tables: `import_run` has a row for each run, `import_run_account` for each of its accounts. `import_run_count` has
 the numbers of statuses, errors and warnings, and of imports ended in each span of ten seconds.
@@ -46,13 +46,13 @@ from schemas.reading.documented_paths import path_pattern
 from schemas.run import RunError, RunImport, RunRecord
 
 SPAN_S = 10
-"""Span in which ended imports are counted, in seconds."""
+"""Span of time in which ended imports are counted together [seconds]."""
 RATE_OVER_S = 60
-"""Time over which the rate is computed, in seconds, up to the last ended import."""
+"""Time up to the last ended import over which the rate is computed [seconds]."""
 STALLED_AFTER_S = 30
-"""Seconds without an ended import after which the rate is 0."""
+"""Time without an ended import after which the rate is 0 [seconds]."""
 MAX_ERRORS = 1_000
-"""Errors, and warnings, in the record of a run. Less frequent ones are left out."""
+"""Errors, and warnings, in the record of a run. Less frequent errors and warnings are left out."""
 PAGE = 1_000
 EDITION = "3: warnings are counted, too"
 
@@ -78,11 +78,11 @@ AccountKey = tuple[str, str]
 RunKey = tuple[str, str]
 """Supplier and name."""
 RunSortKey = tuple[int, str]
-"""Sort key of an account in its run: the position at which it joined, and its external number."""
+"""Sort key of an account in its run: the position at which the account joined the run, and its external number."""
 
 
 class _Changes:
-    """Changes by a batch of events."""
+    """Changes of the tables by a batch of events."""
 
     def __init__(self, members: dict[AccountKey, set[str]]) -> None:
         self.members = members
@@ -101,7 +101,7 @@ class _Changes:
         self.counts[(*run, kind, name, path)] += number
 
     def join(self, account: AccountKey, run: str, position: int) -> bool:
-        """Add the account to the run; return whether it was new there."""
+        """Add the account to the run; return whether the account is new in this run."""
         runs = self.members.setdefault(account, set())
         if run in runs:
             return False
@@ -165,7 +165,7 @@ def _add_replayed(
 
 
 def _add_import(changes: _Changes, seen: Seen) -> None:
-    """Count the status after the event, and subtract the status before it if that was counted."""
+    """Count the status after the event, and subtract the status before the event if it was counted."""
     account, event = identity_of(seen.stream), seen.recorded.event
     before = set(changes.members.get(account, ()))
     if isinstance(event, ImportStaged) and event.run:
@@ -207,7 +207,7 @@ def _accounts_in(batch: Iterable[Seen]) -> set[AccountKey]:
 
 
 def _of_suppliers_with_runs(connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> Sequence[Seen]:
-    """Return the events of suppliers that have runs, or get one in this batch. Most suppliers have none."""
+    """Return the events of suppliers that have runs, or get a run in this batch. Most suppliers have no runs."""
     suppliers = {seen.recorded.supplier for seen in batch}
     having = SQL("SELECT DISTINCT supplier FROM {} WHERE supplier = ANY(%s)").format(Identifier(schema, "import_run"))
     with_runs = {supplier for (supplier,) in rows_of(connection, having, list(suppliers))}
@@ -302,7 +302,7 @@ FROM unnest(%s::text[]) AS s (supplier)
 
 
 def known_runs(connection: Connection[Any], names: Collection[RunKey]) -> set[RunKey]:
-    """Return the runs among these that exist."""
+    """Return the existing runs among these."""
     suppliers, runs = (list(column) for column in zip(*names, strict=True))
     return {(supplier, run) for supplier, run in rows_of(connection, _SELECT_KNOWN, suppliers, runs)}
 
@@ -376,7 +376,7 @@ class RunState(msgspec.Struct, frozen=True):
 
     @property
     def sort_key(self) -> "NewestRunKey":
-        """Sort key of this run among several suppliers', the newest first."""
+        """Sort key of this run in lists of several suppliers' runs, with the newest run first."""
         return self.record.started_at, *self.key
 
     @property
@@ -507,13 +507,13 @@ ORDER BY position, external_account_number
 OFFSET %(candidates)s - 1 LIMIT 1
 """
 _MAX_CANDIDATES = 10 * PAGE
-"""Accounts of a run that a page examines for one status. The page may be short before the end."""
+"""Accounts of a run that a page examines for one status. Also a page before the end may be short."""
 
 
 async def run_imports(
     connection: AsyncConnection[Any], after: RunSortKey, *, supplier: str, run: str, status: str | None
 ) -> tuple[list[RunImport], RunSortKey | None]:
-    """Read the next imports of a run in the order of sending, and the sort key of the last; None at the end."""
+    """Read the next imports of a run in the order of sending, and the sort key of the last import; None at the end."""
     parameters = {
         "supplier": supplier,
         "run": run,
@@ -550,8 +550,8 @@ def run_accounts(
 ) -> tuple[int, list[tuple[str, str]], RunSortKey | None]:
     """Read the next accounts of a run.
 
-    Returns their number, (account number, external number) of those that exist, and the sort key of the last, None
-    at the end.
+    Returns the number of read accounts, (account number, external number) of existing accounts, and the sort key of the
+    last account; None at the end.
     """
     parameters = {"supplier": supplier, "run": run, "after": after[0], "last": after[1], "limit": limit}
     rows = rows_of(connection, _SELECT_ACCOUNTS, **parameters)

@@ -37,14 +37,17 @@ from schemas.status import ImportListItem, ImportState, ImportStatus, LatestErro
 LEAVES_STATUS: LiteralString = (
     """e.topic = 'subject_erased.v1' AND encode(e.state, 'escape') LIKE '%%"account_number":%%'"""
 )
-"""SQL condition on an erasure of an import with an account, which stays PROCESSED. It accepts any bytes."""
+"""SQL condition on an erasure of an import with an account, which stays PROCESSED.
+
+The condition also accepts malformed events.
+"""
 
 
 def _after(*same: str, **renamed: str) -> Callable[[Event, Recorded], Values]:
-    """Return the change to the status after the event, with these columns from fields of the event.
+    """Return the change to the status after the event, with columns from fields of the event.
 
-    `same` are columns named like their field, `renamed` are fields by column. Other columns become NULL: each event has
-    all values of the row.
+    `same` are columns with the name of their field, `renamed` are fields by column. Other columns become NULL, because
+    each event has all values of the row.
     """
     fields = dict(zip(same, same, strict=True)) | renamed
 
@@ -115,7 +118,7 @@ _HAS_PROBLEM: LiteralString = """
 EXISTS (SELECT FROM events AS e
         WHERE e.stream = 'import/' || s.supplier || '/' || s.external_account_number AND e.version = s.version
           AND strpos(encode(e.state, 'escape'), '"' || %(code)s || '@') > 0)"""
-"""SQL condition on a failed import `s`: its last event has a problem with this code."""
+"""SQL condition that the last event of a failed import `s` has a problem with a code."""
 
 SELECT_EXTERNALS = f"""
 SELECT external_account_number
@@ -164,7 +167,7 @@ LIMIT %(limit)s
 
 
 _MAX_CANDIDATES = 10_000
-"""Failed imports that a page examines for a problem's code. The page may be short before the end."""
+"""Failed imports that a page examines for a problem's code. Also a page before the end may be short."""
 
 STATUS_CONDITIONS: dict[str, LiteralString] = {status: f" AND status = '{status}'" for status in STATUSES}
 """Condition by status. The status is in the query's text, so that Postgres can use partial indexes."""
@@ -195,7 +198,7 @@ class ImportFilter(msgspec.Struct, frozen=True, kw_only=True):
     status: str | None = None
     code: str | None = None
     is_problem: bool = False
-    """True if the code is of an import's problems, False if it is of its `latest_error`."""
+    """True if `code` is the code of a problem of the import, False if it is the code of `latest_error`."""
     after: int = 0
     limit: int = 100
 
@@ -291,7 +294,7 @@ _LIST_PAGE = 1_000
 async def import_list(
     connection: AsyncConnection[Any], after: int, *, supplier: str, states: Collection[str]
 ) -> tuple[list[ImportListItem], int | None]:
-    """Read the next imports of a supplier in these statuses, and the start of the next page; None at the end.
+    """Read the next imports of a supplier with one of the statuses, and the start of the next page; None at the end.
 
     The imports are in order of creation. A page examines a limited number of imports, so it may be empty before the
     end.

@@ -35,7 +35,10 @@ class KnownSupplier(SupplierSettings, frozen=True, kw_only=True, dict=True):
 
     @property
     def is_paused(self) -> bool:
-        """Return whether its pending imports must wait. A complete supplier's accepted imports are processed."""
+        """Return whether the supplier's pending imports must wait.
+
+        Accepted imports of a complete supplier are processed.
+        """
         return self.status == "paused"
 
     @cached_property
@@ -44,7 +47,7 @@ class KnownSupplier(SupplierSettings, frozen=True, kw_only=True, dict=True):
         return msgspec.convert(self, Terms, from_attributes=True)
 
 
-msgspec.json.Decoder(Terms)  # compile it before several threads use it (`schemas.reading.shape.Shape`)
+msgspec.json.Decoder(Terms)  # compile the shape before several threads use it (`schemas.reading.shape.Shape`)
 
 
 _NOT_ARCHIVED = {"archive_url": "", "archived_upto": 0}
@@ -79,19 +82,19 @@ IMPORT_SUPPLIER = View(
     folds_all=True,
     rights=Rights(api="SIU"),
 )
-"""Each field of the settings is a column. Existing rows get the field's default."""
+"""View of suppliers. Each field of the settings is a column; existing rows get the field's default."""
 
 _COLUMNS = SQL(", ").join(map(Identifier, KnownSupplier.__struct_fields__))
 
 SELECT_CHANGED = SQL("SELECT {} FROM import_supplier WHERE position > %s ORDER BY code").format(_COLUMNS)
-"""Suppliers changed after a position, as `KnownSupplier`."""
+"""Query of suppliers that have changed after a position, as `KnownSupplier`."""
 
 SELECT_NAMED = SQL("SELECT {} FROM import_supplier WHERE code = ANY(%s)").format(_COLUMNS)
-"""Suppliers with these codes, as `KnownSupplier`."""
+"""Query of suppliers by code, as `KnownSupplier`."""
 
 
 class SupplierListed(KnownSupplier, frozen=True, kw_only=True):
-    """A supplier for operators."""
+    """A supplier in lists for operators."""
 
     reason: str = ""
     modified_at: datetime
@@ -110,7 +113,7 @@ _SELECT_ONE = SQL("SELECT {} FROM import_supplier WHERE code = %s").format(_LIST
 async def suppliers_page(
     connection: AsyncConnection[Any], suppliers: Collection[str] | None, after: str, limit: int
 ) -> list[SupplierListed]:
-    """Read these suppliers, or all for None, after a code."""
+    """Read suppliers [None: all] after a code."""
     parameters = {"suppliers": None if suppliers is None else list(suppliers), "after": after, "limit": limit}
     return await fetch_structs(connection, SupplierListed, _SELECT_PAGE, **parameters)
 

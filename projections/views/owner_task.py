@@ -1,4 +1,7 @@
-"""Tasks that users requested from the database's owner. Table `owner_task`; written with the append."""
+"""Tasks with the rights of the database's owner that users have requested.
+
+Table `owner_task`; written with the append.
+"""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -24,9 +27,10 @@ from projections.versions.view import View
 
 
 class OwnerTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A task with its progress. `outcome` is JSON, "" before the end.
+    """A task with its progress.
 
-    `decided_by` has approved or rejected a proposal, and `decided_for` is the reason of a rejection.
+    `outcome` is JSON, "" before the end. `decided_by` is the person who has approved or rejected a proposal, and
+    `decided_for` is the reason of a rejection.
     """
 
     task_id: str
@@ -46,7 +50,7 @@ class OwnerTask(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sort_key(self) -> "TaskSortKey":
-        """Sort key of this task. The next page begins after the last one."""
+        """Sort key of this task. The next page begins after the sort key of the last task."""
         return self.requested_at, self.task_id
 
     @property
@@ -154,7 +158,10 @@ async def owner_tasks_page(
     after: TaskSortKey | None = None,
     limit: int,
 ) -> list[OwnerTask]:
-    """Read tasks after a sort key, the newest first: all, or those about imports of these suppliers."""
+    """Read tasks after a sort key, the newest first.
+
+    `suppliers` limits them to tasks about imports of these suppliers.
+    """
     at, task_id = after or (None, "")
     codes = None if suppliers is None else list(suppliers)
     return await fetch_structs(connection, _task, _SELECT_PAGE, suppliers=codes, at=at, after=task_id, limit=limit)
@@ -185,7 +192,10 @@ async def open_proposals(
     after: TaskSortKey | None = None,
     limit: int,
 ) -> list[OwnerTask]:
-    """Read the open proposals after a sort key, the oldest first: all, or those about imports of these suppliers."""
+    """Read the open proposals after a sort key, the oldest first.
+
+    `suppliers` limits them to proposals about their imports.
+    """
     at, task_id = after or (None, "")
     return await fetch_structs(
         connection, _task, _SELECT_PROPOSED, **_open_since(suppliers), at=at, after=task_id, limit=limit

@@ -1,7 +1,7 @@
 """Rows of `account_search` that an api process writes in the transaction that stages an account.
 
 A new account is therefore found immediately, and its payload need not be decrypted again for its terms. Only the first
-event of a stream writes a row; later events, and other processes' accounts, follow the log.
+event of a stream writes a row; rows for later events, and for other processes' accounts, follow the log.
 """
 
 from collections.abc import Sequence
@@ -20,10 +20,11 @@ from schemas.account import Account
 MOST_BYTES, MOST_LETTERS, MOST_TERMS = 64 * 1024, 200, 100
 """Limits of an account whose row is written with the append: bytes of the body, letters of names, terms.
 
-The row of a larger one follows the log: it would delay other requests and hold the log's lock.
+The row of a larger account follows the log, because writing it with the append would delay other requests and hold the
+log's lock.
 """
 _MARK = "\x1f"
-"""Separator before each term. Terms cannot contain it: `folded` treats it as a blank."""
+"""Separator before each term. Terms cannot contain the separator, because `folded` treats it as a blank."""
 _TEXTS = ("stream", "supplier", "external_account_number", "names", "own", "others")
 _INSERT: LiteralString = f"""
 INSERT INTO {{table}} (stream, supplier, external_account_number, names, terms)
@@ -37,7 +38,7 @@ WHERE EXISTS (
     SELECT FROM projection_versions WHERE name = {{name}} AND state = 'live' AND definition = {{definition}}
 )
 ON CONFLICT DO NOTHING"""  # noqa: S608 - constants
-"""Inserts only into a table of this code's definition. A table of another release follows the log only."""
+"""Insert into a table of this code's definition. A table of another release only follows the log."""
 
 
 def view_values_of(body: bytes, account: Account) -> tuple[str, ...] | None:
@@ -45,7 +46,7 @@ def view_values_of(body: bytes, account: Account) -> tuple[str, ...] | None:
 
     Returns None for a large body, very many terms, or very long names.
     """
-    if len(body) > MOST_BYTES:  # before any work on its content
+    if len(body) > MOST_BYTES:  # check the size before any work on the content
         return None
     if (
         sum(len(name or "") for person in account.customers for name in (person.given_name, person.family_name))

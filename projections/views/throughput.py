@@ -27,7 +27,7 @@ KINDS = ("received", "processed", "failed", "refused")
 
 
 class _Grid(msgspec.Struct, frozen=True):
-    """Form of a chart: stored span, width of a bar, number of bars."""
+    """Layout of a chart: stored span, width of a bar, number of bars."""
 
     span: str
     bar: timedelta
@@ -71,7 +71,7 @@ def project(seen: Seen) -> Iterator[tuple[str, str, datetime, str, int]]:
 
 @lru_cache(maxsize=256)
 def _beginnings(minute: int) -> tuple[datetime, datetime]:
-    """Return the start of the minute, given in minutes since 1970, and of its hour."""
+    """Return the start of a minute, given in minutes since 1970, and the start of its hour."""
     at = datetime.fromtimestamp(minute * 60, UTC)
     return at, _floor(at, 3_600)
 
@@ -131,7 +131,7 @@ def bars_of(rows: Sequence[tuple[datetime, str, int]], period: str, at: datetime
 async def throughput(
     connection: AsyncConnection[Any], suppliers: Sequence[str], period: str, at: datetime
 ) -> list[Bar]:
-    """Read the bars of the last hour, day or week of these suppliers together."""
+    """Read the bars of the last hour, day or week, summed over the suppliers."""
     grid = _GRIDS[period]
     last = _floor(at, int(grid.bar.total_seconds()))
     parameters = {
@@ -153,7 +153,7 @@ WHERE supplier = ANY(%(suppliers)s) AND span = 'minute' AND at >= %(first)s AND 
 GROUP BY supplier, begins
 """
 RECENT, RECENT_BAR = 12, timedelta(minutes=5)
-"""Bars of a supplier's recent activity, and their width."""
+"""Number and width of the bars of a supplier's recent activity."""
 
 
 async def recent_activity(
