@@ -555,3 +555,50 @@ def test_by_keyboard_alone_an_account_is_found_and_retried(
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
         sitting.open("/console/personal-data/")
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+@pytest.mark.promise("saved-filters")
+def test_a_saved_filter_leads_back_to_its_list_on_every_page(
+    service: RunningService, browser: Browser, book: Book
+) -> None:
+    cookies = cookies_for(service, "support")
+    with desk(browser, service, cookies) as sitting:
+        page = sitting.open(f"/console/imports/?supplier={book.supplier}&status=ERRORED")
+        page.get_by_text("Saved filters").click()
+        page.get_by_label("Name of the filter").fill(LONG[:60])
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("status").first).to_have_text("The filter was saved.")
+    for width in (WIDE, NARROW):
+        with desk(browser, service, cookies, viewport=width) as sitting:
+            page = sitting.open("/console/errors/")
+            page.get_by_text("Saved filters").click()
+            sitting.shoot(f"saved-filters-{width['width']}")
+            assert (sitting.cut(), sitting.faults()) == ([], [])
+            page.get_by_role("link", name=LONG[:60]).click()
+            expect(page).to_have_url(re.compile(rf"/console/imports/\?supplier={book.supplier}&status=ERRORED$"))
+
+
+_DENSITY = """() => {
+  const cell = getComputedStyle(document.querySelector("tbody td"));
+  const head = getComputedStyle(document.querySelector("thead th"));
+  const parts = [cell.paddingTop, cell.paddingBottom, cell.lineHeight, cell.borderBottomWidth];
+  return [cell.fontSize, parts.map(parseFloat).reduce((sum, part) => sum + part), head.position, head.top];
+}"""
+"""Size of a table's text, height of a row of one line, and place of the head."""
+
+
+@pytest.mark.promise("dense-tables")
+def test_tables_are_dense_their_heads_stay_and_only_the_content_is_printed(
+    service: RunningService, browser: Browser, book: Book
+) -> None:
+    wide = {"width": 1920, "height": 1080}
+    with desk(browser, service, cookies_for(service, "operator"), viewport=wide) as sitting:
+        for path in ("/console/", "/console/imports/", "/console/errors/", "/console/system/"):
+            sitting.open(path)
+            assert (sitting.faults(), sitting.cut()) == ([], []), path
+        page = sitting.open("/console/imports/")
+        assert page.evaluate(_DENSITY) == ["14px", 36, "sticky", "0px"]
+        page.emulate_media(media="print")
+        for hidden in (".top", ".main-nav", ".chips", "main form:not(:has(table))", ".tick", ".cli"):
+            assert not any(part.is_visible() for part in page.locator(hidden).all()), hidden
+        assert page.get_by_role("table").first.is_visible()
