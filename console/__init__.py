@@ -17,16 +17,17 @@ response; `console/screens/__init__.py` lists the file:
         return visit.redirect(f"{ROOT}/imports/", notice=visit._("The import is retried."))
 
 Before the function runs, `console.access.guard` checks the session (else it leads to the sign-in page), the role (else
-403), the supplier in the path (404 for a foreign one), and the form's token. A function that names no supplier in its
-path checks `visit.person.may_touch` or `.reach` itself. Exceptions that the API answers are shown as pages.
+403), the supplier in the path (404 for a foreign one), and the form's token. A function without a supplier in its path
+must check `visit.person.may_touch` or `.reach` itself. Exceptions that the API answers are shown as pages.
 
-**An action redirects** after a change; `secret` of `Visit.redirect` is shown once by the next page. If it raises an
-exception with status 400, the page of its form is shown again with the error and what was typed.
+**An action redirects** after a change; The next page shows the `secret` of `Visit.redirect` once. If an action raises
+an exception with status 400, the page of its form is shown again with the error and the typed values.
 
-**A template** extends `base.html` and marks its texts: `{{ _("Retry") }}` or `{% trans %}`. In Python it is
-`visit._("…")`, or `N_("…")` where the language is not known yet. German stands in `console/locale/de/console.po`; a
-test names missing texts. Every form contains `{{ csrf }}`. The content policy forbids `style` and `on…` attributes.
-Script refreshes an element with `hx-get` and `hx-trigger="every 2s"`; its address must be a page without script, too.
+**A template** extends `base.html` and marks its texts: `{{ _("Retry") }}` or `{% trans %}`. Python code marks texts
+with `visit._("…")`, or with `N_("…")` where the language is not known yet. German texts are in
+`console/locale/de/console.po`; a test lists missing texts. Every form contains `{{ csrf }}`. The content policy forbids
+`style` and `on…` attributes. A script refreshes elements with `hx-get` and `hx-trigger="every 2s"`; the address in
+`hx-get` must also be a page for browsers without script.
 
 **Personal data** is masked by `redaction.masking` until `is_shown` of `console.screens.personal_data` is true for an
 account.

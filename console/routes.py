@@ -23,7 +23,7 @@ def console_routes(services: Services, *, settings: ConsoleSettings | None = Non
     """Yield all routes of the console."""
     settings, openid = settings or ConsoleSettings(), None
     if settings.openid is not None:
-        from console.access.openid import OpenIdProvider  # its HTTP client is needed nowhere else here
+        from console.access.openid import OpenIdProvider  # imported here: only this provider needs an HTTP client
 
         openid = OpenIdProvider(settings.openid)
     navigation = tuple(
@@ -42,7 +42,7 @@ async def _nowhere(visit: Visit) -> Response:
 
 
 async def _asset_answer(request: Request) -> Response:
-    """Answer with a script or style sheet. Its address changes with its content, so that browsers may cache it."""
+    """Answer with a script or style sheet, whose address changes with its content, so that browsers may cache it."""
     file = ASSETS.get(request.path_params["name"])
     if file is None:
         raise not_found()

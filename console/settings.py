@@ -24,7 +24,10 @@ class OpenIdGrant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenIdSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """An OpenID Connect provider, and the grants for values of a claim. The first matching value counts."""
+    """An OpenID Connect provider, and the grants for values of a claim.
+
+    The first grant whose value is in the claim applies.
+    """
 
     issuer: str
     client_id: str
@@ -34,7 +37,10 @@ class OpenIdSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`trusted_proxies` are the networks whose forwarding headers count. `url` is the public address, "" if not set."""
+    """Settings of the console.
+
+    Forwarding headers are accepted from the networks `trusted_proxies`. `url` is the public address, "" if not set.
+    """
 
     trusted_proxies: tuple[Network, ...] = ()
     url: str = ""

@@ -1,6 +1,6 @@
-"""The checks of `importledger doctor` for a page.
+"""Findings of `importledger doctor` for a page.
 
-The checks wait for other servers, so visits do not wait for the checks.
+Because the checks wait for other servers, pages show findings of earlier checks.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from eventstore.clock import now
 logger = structlog.get_logger()
 
 CHECKED_EVERY_S = 10.0
-"""Age of findings from which the next visit starts the checks again."""
+"""Age of findings [seconds] after which the next visit starts the checks again."""
 
 
 class Checkup:
-    """Findings of `doctor`, the worst first. Only the first visit waits for them."""
+    """Findings of `doctor`, the worst first. Only the first visit waits for the checks."""
 
     def __init__(self, examine: Callable[[], Sequence[Any]]) -> None:
         self._examine = examine
@@ -28,7 +28,7 @@ class Checkup:
         self._running: asyncio.Task[None] | None = None
 
     async def refresh(self) -> None:
-        """Run the checks again if the findings are old. Raises what the first checks raise."""
+        """Run the checks again if the findings are old. Raises the errors of the first checks."""
         self.start()
         if self.at is None and self._running is not None:
             await asyncio.shield(self._running)
@@ -46,4 +46,4 @@ class Checkup:
         except Exception:
             if self.at is None:
                 raise
-            logger.exception("checks of the system page failed")  # it shows the last findings with their time
+            logger.exception("checks of the system page failed")  # the page shows the last findings with their time

@@ -1,6 +1,8 @@
-"""The console's cookies. Over TLS their names begin with `__Host-`: no other host and no plain connection can set them.
+"""The console's cookies.
 
-Plain http is served to the machine itself only. Browsers keep no `__Host-` cookie there, so the names have no prefix.
+Over TLS, the names begin with `__Host-`, so that no other host and no plain connection can set these cookies. Plain
+HTTP is served only to the machine itself. Over plain HTTP, browsers do not store `__Host-` cookies, so the names have
+no prefix.
 """
 
 from datetime import timedelta
@@ -12,20 +14,21 @@ SESSION, FORM, LANGUAGE, SHORTCUTS, NOTICE, SECRET, TYPED, OPENID, OPENID_NEXT =
     f"importledger-{name}"
     for name in ("session", "form", "language", "shortcuts", "notice", "secret", "typed", "openid", "openid-next")
 )
-"""The open session; the form token before sign-in; the chosen language; `off` without keyboard shortcuts; the notice
-about the last form; an encrypted secret that the next page shows once; an encrypted form whose session has ended; a
-sign-in at an OpenID provider, and the page after it."""
+"""Names of cookies, in this order: the open session; the form token before sign-in; the chosen language; `off` if
+keyboard shortcuts are off; the notice about the last form; an encrypted secret that the next page shows once; an
+encrypted form whose session has ended; a sign-in at an OpenID provider, and the page that follows the sign-in.
+"""
 ATTEMPT = timedelta(minutes=10)
 YEAR = timedelta(days=365)
 
 
 def read_cookie(request: Request, name: str, *, is_secure: bool) -> str:
-    """Return the value of the cookie, "" if there is none."""
+    """Return the value of the cookie, or ""."""
     return request.cookies.get(_named(name, is_secure=is_secure), "")
 
 
 def write_cookie(response: Response, name: str, value: str, *, is_secure: bool, lasts: timedelta | None = None) -> None:
-    """Set a cookie that no script can read, until the browser is closed by default. "" deletes it."""
+    """Set a cookie that no script can read [default: until the browser is closed]. The value "" deletes the cookie."""
     response.set_cookie(
         _named(name, is_secure=is_secure),
         value,

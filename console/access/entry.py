@@ -30,10 +30,10 @@ LINK_VOID = N_("This link was used already or is older than 15 minutes. Ask for 
 async def begin(
     visit: Visit, user_id: str, method: SignInMethod, *, link: str = "", throttle_keys: Sequence[str] = ()
 ) -> None:
-    """Begin a new session, end the one before, and set its cookie.
+    """Begin a new session, end the previous session, and set the cookie.
 
-    `link` is the token of a link, which is used up. The failures counted under `throttle_keys` are deleted. Raises
-    ApiError 403 for a link that is no longer valid.
+    `link` is the token of a sign-in link, which becomes invalid. The failures counted under `throttle_keys` are
+    deleted. Raises ApiError 403 for a link that is no longer valid.
     """
     session, token, at = f"s_{secrets.token_hex(8)}", new_token(), now()
     old_session = visit.opened.session if visit.opened else ""
@@ -53,7 +53,7 @@ async def begin(
 
 
 async def end(visit: Visit) -> None:
-    """End this session."""
+    """End the session of the visit."""
     session = visit.person.session
     await visit.execute(
         stream_of(visit.person.user_id),

@@ -50,7 +50,8 @@ async def _answer(visit: Visit) -> Response:
         visit.form = Form.of(body, visit.request.headers.get("content-type", ""))
         if response is None and not visit.is_own_form():
             raise visit.refusal(403, _STALE)
-        response = await _enter(visit)  # the body may have taken long to arrive, and is kept for after the sign-in
+        # check after the body has arrived, which may take long, and keep the form for the time after the sign-in
+        response = await _enter(visit)
     if response is not None:
         return response
     response = await visit.screen.function(visit)
@@ -63,8 +64,8 @@ async def _answer(visit: Visit) -> Response:
 async def _enter(visit: Visit) -> Response | None:
     """Open the session and check the user's rights. Return a redirect if the user must sign in first, else None.
 
-    The overview leads users who may not see it to the first page that they may see. Raises ApiError if the user may not
-    use the screen.
+    Users who may not see the overview are redirected to the first page that they may see. Raises ApiError if the user
+    may not use the screen.
     """
     screen = visit.screen
     if visit.token:
@@ -86,7 +87,7 @@ async def _enter(visit: Visit) -> Response | None:
 
 
 def _to_sign_in(visit: Visit) -> Response:
-    """Return a redirect to the sign-in page, which leads back here afterwards."""
+    """Return a redirect to the sign-in page, which leads back to the requested page."""
     url = visit.request.url
     is_get = visit.screen.method == "GET"
     return_to = url.path + (f"?{url.query}" if url.query else "") if is_get else visit.keep_typed()
@@ -97,9 +98,9 @@ def _to_sign_in(visit: Visit) -> Response:
 
 
 async def _refused(visit: Visit, error: Exception) -> Response:
-    """Return the API's answer to the exception as a page: that of the form if it can be corrected.
+    """Return the API's answer to the exception as a page.
 
-    An unexpected exception is logged, as in the API.
+    If the user can correct the form, return the page of the form. An unexpected exception is logged, as in the API.
     """
     handle = answer_of(error) or HANDLERS[Exception]
     answer = handle(visit.request, error)
@@ -117,7 +118,7 @@ async def _refused(visit: Visit, error: Exception) -> Response:
 
 
 async def _form_again(visit: Visit, refusal: dict[str, Any]) -> str | None:
-    """Return the page of the refused form, with what was typed and the errors; None if there is no such page."""
+    """Return the page of the refused form, with the typed values and the errors; None if the form has no page."""
     path, _, query = visit.form.secret("here").partition("?")
     if visit.opened is None or not is_local(path):
         return None

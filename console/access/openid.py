@@ -1,7 +1,7 @@
 """Sign-in at an OpenID Connect provider: the authorization code flow with PKCE, state and nonce.
 
 The provider identifies the user. A claim that the settings name gives the user's role, organisation and suppliers. The
-claim is read at each sign-in, so a role that was removed at the provider is removed here at the next sign-in.
+claim is read at each sign-in, so a role that was removed at the provider is removed in the console at the next sign-in.
 """
 
 import hmac
@@ -31,18 +31,18 @@ class OpenIdFailed(Exception):
 
 
 class OpenIdIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """A user as the provider identifies them. `email` is the subject claim if the provider names no address."""
+    """A user whom the provider has identified. `email` is the subject claim if the provider returns no address."""
 
     openid: str
     email: str
     is_email_verified: bool
     name: str
     grant: OpenIdGrant | None
-    """Role, organisation and suppliers of the user; None if no value of the claim grants any."""
+    """Role, organisation and suppliers of the user; None if no value of the claim grants a role."""
 
 
 class OpenIdProvider:
-    """The provider that the settings name. Its metadata and keys are kept for an hour."""
+    """The provider of the settings. Its metadata and keys are cached for an hour."""
 
     failures = OpenIdFailed
 
@@ -53,7 +53,7 @@ class OpenIdProvider:
         self._read_at = 0.0
 
     async def address(self, redirect_uri: str) -> tuple[str, str]:
-        """Return the provider's address for the browser, and the secrets of this attempt for a cookie.
+        """Return the provider's address for the browser, and the secrets of the sign-in attempt for a cookie.
 
         Raises OpenIdFailed.
         """
@@ -130,7 +130,7 @@ class OpenIdProvider:
             claims = jwt.decode(id_token, self._keys, algorithms=ALGORITHMS).claims
             registry.validate(claims)
         except (JoseError, ValueError) as error:
-            self._keys = None  # they may have changed: the next attempt reads them
+            self._keys = None  # the provider's keys may have changed: the next attempt reads them again
             raise OpenIdFailed(f"the ID token is not valid: {type(error).__name__}") from error
         return dict(claims)
 

@@ -1,6 +1,7 @@
-"""Passwords: hashed with argon2id, checked for length and against lists of common ones.
+"""Passwords: hashed with argon2id, checked for length and against lists of common passwords.
 
-A process hashes two passwords at a time, and only one of each host: many tries of one host delay only that host.
+A process hashes two passwords at a time, but only one of each host, so that many tries of one host delay only this
+host.
 """
 
 import asyncio
@@ -17,11 +18,14 @@ from schemas.sentence import Sentence
 
 MIN_LENGTH, MAX_LENGTH = 12, 256
 MAX_SCORED_LENGTH = 32
-"""Characters that zxcvbn scores. The rest is ignored, because its time grows fast with the length."""
+"""Characters that zxcvbn scores.
+
+Further characters are ignored, because the time of zxcvbn grows fast with the length.
+"""
 LEAST_SCORE = 3
 """Lowest accepted score of zxcvbn: 100 million guesses."""
 MAX_WAITING = 50
-"""Sign-ins of one host at a time. More are refused, since each request that waits takes memory."""
+"""Sign-ins of one host at a time. Further sign-ins are refused, since each waiting request takes memory."""
 _TOO_MANY = Sentence(
     "Too many sign-ins from this address wait at the moment. Try again later.",
     "Von dieser Adresse warten im Augenblick zu viele Anmeldungen. Bitte später noch einmal versuchen.",
@@ -31,19 +35,19 @@ HASHER = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 
 
 def has_wrong_length(password: str) -> bool:
-    """Return True if it is too short, or too long to have been typed."""
+    """Return True if a password is too short, or too long to have been typed."""
     return not MIN_LENGTH <= len(password) <= MAX_LENGTH
 
 
 class _Host(msgspec.Struct):
-    """Tries of one host. One of them runs or waits for the shared limit; the others wait for the lock."""
+    """Tries of one host. One try runs or waits for the shared limit; all other tries wait for the lock."""
 
     lock: asyncio.Lock
     number: int = 0
 
 
 class HostLimit:
-    """Limits work to a few pieces at a time, of which each host has at most one."""
+    """Limits the number of concurrent tries, in all and to one for each host."""
 
     def __init__(self, at_a_time: int) -> None:
         self._limit = asyncio.Semaphore(at_a_time)
@@ -51,7 +55,10 @@ class HostLimit:
 
     @contextlib.asynccontextmanager
     async def slot(self, name: str) -> AsyncIterator[None]:
-        """Run the block when the limit allows it for this host. Raises ApiError 429 if too many of the host wait."""
+        """Run the block when the limit allows it for this host.
+
+        Raises ApiError 429 if too many tries of the host wait.
+        """
         host = self._hosts.setdefault(name, _Host(asyncio.Lock()))
         if host.number >= MAX_WAITING:
             raise ApiError(429, _TOO_MANY, headers={"Retry-After": "10"})
@@ -75,8 +82,8 @@ async def hashed_password(password: str, host: str) -> str:
 
 
 async def is_guessable(password: str, known: Sequence[str], host: str) -> bool:
-    """Return True for a common password, and for one that consists of words about its user (`known`)."""
-    from zxcvbn import zxcvbn  # imported here: its lists take much memory, and passwords are seldom set
+    """Return True for a common password, and for a password of words about its user (`known`)."""
+    from zxcvbn import zxcvbn  # imported here: the lists of zxcvbn take much memory, and passwords are seldom set
 
     async with _limit.slot(host):
         result = await asyncio.to_thread(zxcvbn, password[:MAX_SCORED_LENGTH], user_inputs=known)
@@ -89,9 +96,9 @@ def is_outdated(password_hash: str) -> bool:
 
 
 async def is_password(password_hash: str, password: str, host: str) -> bool:
-    """Return True if the password matches.
+    """Return True if the password matches the hash.
 
-    Takes equally long without a hash, so that the time does not show which users exist.
+    Without a hash, this takes the same time, so that the time does not show which users exist.
     """
     async with _limit.slot(host):
         is_right = await asyncio.to_thread(_verify, password_hash or _dummy_hash(), password[: MAX_LENGTH + 1])

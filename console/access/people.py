@@ -11,9 +11,9 @@ from projections.auxiliary.sessions import OpenSession
 EVERYBODY = frozenset({"importer", "auditor", "support", "operator"})
 """All roles that can sign in."""
 READERS = EVERYBODY - {"importer"}
-"""Roles that see all pages for reading. Auditors change no imports; they may request verifications."""
+"""Roles that may read all pages. Auditors may request verifications, but change no imports."""
 DECIDERS = frozenset({"support", "operator"})
-"""Roles that may retry and cancel."""
+"""Roles that may retry and cancel imports."""
 OPERATORS = frozenset({"operator"})
 """Roles that may use the operators' verbs."""
 
@@ -51,12 +51,12 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
         return self.role in roles
 
     def may_see(self, screen: Any) -> bool:
-        """Return True if the screen belongs into this person's navigation."""
+        """Return True if the person's navigation has the screen."""
         return self.may(screen.roles or frozenset()) and (self.reach is None or not screen.is_whole)
 
     @property
     def by(self) -> str:
-        """The actor in events that the user causes."""
+        """Actor in the events of this user's actions."""
         return f"user:{self.user_id}"
 
     @property

@@ -23,7 +23,7 @@ from workers.proposals import with_preview
 
 PREVIEW_TIMEOUT_S = 60.0
 TASK_TIMEOUT_S = 10.0
-"""Longest wait for the relay [seconds]. The task is carried out even if it takes longer."""
+"""Longest wait of a page for the relay [seconds]. The relay carries out the task even if it takes longer."""
 POLL_S = 0.1
 RUNS_BEHIND = N_(
     "The accounts of the run are not all known yet: a relay must be running. Nothing was changed; try again."
@@ -50,7 +50,9 @@ async def write_typed(visit: Visit, content: str, subject: str) -> str:
 
 
 async def reason_texts_of(visit: Visit, reasons: Iterable[str]) -> dict[str, str]:
-    """Return the text of each reason. One from the command line is its own text; one that was erased is ""."""
+    """Return the text of each reason: of a typed reason its stored text, or "" if it was erased; of a reason from the
+    command line the reason itself.
+    """
     return await visit.read(texts_of, set(reasons))
 
 
@@ -64,9 +66,10 @@ async def request_task(
 ) -> str:
     """Request an operation from the relay, and return the id of the task. `write_details` is written with the request.
 
-    It is a proposal if a second person must approve this kind. Raises ApiError 503 if its preview is not known yet.
-    A form that is sent again requests nothing: the task is the same. A typed reason is deleted with the person whom the
-    task is about; that of an erasure stays. A user whom an OpenID provider vouches for requests without a session.
+    The request is a proposal if a second person must approve this kind of task. Raises ApiError 503 if the preview is
+    not known yet. A form that is sent again requests no second task. A typed reason is deleted with the person whom the
+    task is about, except the reason of an erasure. A user who has signed in at an OpenID provider makes requests
+    without a session.
     """
     user_id = visit.opened.user_id if visit.opened else arguments["user_id"]
     task_id, at = f"t_{visit.form_secret(kind).hex()[:16]}", now()
@@ -108,9 +111,10 @@ def requested_notice(visit: Visit, kind: OwnerTaskKind) -> str:
 
 
 async def finished(visit: Visit, task_id: str) -> bool:
-    """Wait until the relay has carried out a task; return False after TASK_TIMEOUT_S. Raises ApiError 400 if refused.
+    """Wait until the relay has carried out a task.
 
-    A page then follows the task.
+    Return False after TASK_TIMEOUT_S, so that a page shows the progress of the task. Raises ApiError 400 if the relay
+    refuses the task.
     """
     deadline = time.monotonic() + TASK_TIMEOUT_S
     while (task := await visit.read(read_task, task_id)) is None or task.is_open:

@@ -14,7 +14,7 @@ from projections.auxiliary.sessions import Failures
 
 MAX_PAIR_WAIT_S, MAX_ADDRESS_WAIT_S, MAX_DELAY_S = 900, 60, 4
 FREE_OF_PAIR, FREE_OF_ADDRESS, FREE_OF_ACCOUNT = 5, 20, 10
-"""Failures before the first wait or delay."""
+"""Failures without a wait or delay: of user and address together, of an address, and of an account."""
 
 
 class ThrottleKeys(msgspec.Struct, frozen=True):
@@ -26,7 +26,7 @@ class ThrottleKeys(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, name: str, address: str) -> "ThrottleKeys":
-        """Return the names for `name`, the id of a user or an unknown e-mail address, at a network address."""
+        """Return the keys for `name` (the id of a user, or an unknown e-mail address) at a network address."""
         account, host = name.strip().lower(), host_of(address)
         return cls(f"account {account}", f"address {host}", f"pair {account} {host}")
 
@@ -50,7 +50,7 @@ def delay_s(failures: Mapping[str, Failures], keys: ThrottleKeys) -> float:
 
 
 def _remaining_s(failures_of_key: Failures | None, free: int, most_s: int, at: datetime) -> float:
-    """Return the remaining wait [seconds]. It doubles with each failure after the `free` ones."""
+    """Return the remaining wait [seconds], which doubles with each failure after `free` failures."""
     if failures_of_key is None or failures_of_key.number < free:
         return 0.0
     full_wait_s = float(min(most_s, 1 << min(failures_of_key.number - free + 1, 20)))

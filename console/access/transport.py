@@ -12,9 +12,9 @@ FORWARDING = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-p
 
 
 class Transport:
-    """Reads the forwarding headers of one request, as the only class that does so.
+    """Reads the forwarding headers of a request; no other code does this.
 
-    The headers count only if a trusted proxy has sent them (IMPORTLEDGER_TRUSTED_PROXIES). Sign-in through an
+    The headers are ignored unless a trusted proxy has sent them (IMPORTLEDGER_TRUSTED_PROXIES). Sign-in through an
     unknown proxy is refused, since the request may come from anywhere.
     """
 
@@ -41,7 +41,7 @@ class Transport:
 
     @property
     def is_safe_to_sign_in(self) -> bool:
-        """Return True for TLS, and for plain http that does not leave this machine."""
+        """Return True for TLS, and for plain HTTP that does not leave this machine."""
         is_local = _is_loopback(self.address) and _is_loopback(_name_of(self.host))
         return self.is_secure or (is_local and not self.is_of_unknown_proxy)
 
@@ -58,7 +58,7 @@ class Transport:
         return origin is not None and urlsplit(origin).netloc.lower() != self.host
 
     def _client(self, trusted: tuple[Network, ...]) -> str:
-        """Return the last address in X-Forwarded-For that is not a trusted proxy; "" if there is none."""
+        """Return the last address in X-Forwarded-For that is not a trusted proxy, or ""."""
         addresses = [part.strip() for line in self._headers.getlist("x-forwarded-for") for part in line.split(",")]
         return next((address for address in reversed(addresses) if address and not _is_in(address, trusted)), "")
 

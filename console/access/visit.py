@@ -50,7 +50,7 @@ WRITE_TIMEOUT_S = 10.0
 MAX_COOKIE = 3_500
 """Characters of a form in a cookie. Browsers drop cookies of more than 4,096."""
 _HOMES = dict.fromkeys(("/keys/", "/users/"), f"{ROOT}/suppliers/")
-"""Address of the navigation entry that is marked on pages below these paths."""
+"""Navigation entry that is marked on pages below a path, by path."""
 
 
 class Screen(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,9 +60,9 @@ class Screen(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     method: str
     roles: frozenset[str] | None
-    """None for pages without a session, such as signing in."""
+    """Roles that may use the screen; None for pages without a session, such as the sign-in page."""
     nav: str = ""
-    """Its name in the navigation; "" for a page that is not in it."""
+    """Name of the page in the navigation; "" for a page that is not in the navigation."""
     is_whole: bool = False
     """True for a page that only users who see all suppliers may open."""
 
@@ -73,7 +73,7 @@ def page(path: str, *, roles: frozenset[str] | None, nav: str = "", is_whole: bo
 
 
 def action(path: str, *, roles: frozenset[str] | None) -> Callable[..., Screen]:
-    """Mark the function that handles a form at `/console` + path. Forms from other sites never reach it."""
+    """Mark the function that handles a form at `/console` + path. Forms from other sites never reach the function."""
     return lambda function: Screen(function=function, path=path, method="POST", roles=roles)
 
 
@@ -89,7 +89,7 @@ class Console(msgspec.Struct, frozen=True):
 
 
 class Visit:
-    """One request to the console. `opened` is its user, None without a session."""
+    """A request to the console. `opened` is the user of the request, None without a session."""
 
     def __init__(self, console: Console, request: Request, screen: Screen) -> None:
         self.console = console
@@ -103,14 +103,14 @@ class Visit:
         self.opened: Person | None = None
         self._saved_filters = ""
         self.token = self.cookie(cookies.SESSION)
-        """The token that opens the session."""
+        """Token that opens the session of the visit."""
         self._anonymous_token = self.cookie(cookies.FORM)
         self.cookies: list[tuple[str, str, timedelta | None]] = []
         """Cookies for the answer: name, value ("" to delete it) and lifetime."""
 
     @property
     def person(self) -> Person:
-        """The user. Only screens with roles may read it."""
+        """User of the visit. Only screens with roles may read this property."""
         assert self.opened is not None, "this page is for strangers too"
         return self.opened
 
@@ -127,7 +127,7 @@ class Visit:
     async def confirm(self) -> None:
         """Raise ApiError if the session has ended, or if role or suppliers of the user have changed.
 
-        Long lists call this before each page.
+        Long lists call `confirm` before each page.
         """
         if await self.open() != self.opened:
             raise authentication_failed()
@@ -205,7 +205,7 @@ class Visit:
         return hmac.new((self.token if self.opened else self._anonymous_token).encode(), b"form", "sha256").hexdigest()
 
     def form_secret(self, purpose: str) -> bytes:
-        """Return 32 bytes that nobody can guess. They are the same whenever the same form of a page is sent."""
+        """Return 32 bytes that nobody can guess, the same bytes whenever the same form of a page is sent."""
         self._form_id = self._form_id or self.form.secret("form") or secrets.token_hex(16)
         parts = (self.token, self.request.url.path, self._form_id)
         return bytes.fromhex(self.services.authority.mac("console form", purpose, *parts))
@@ -225,15 +225,15 @@ class Visit:
         return HTMLResponse(rendered(template, self.language, **self._layout(), **values), status)
 
     def live(self, response: Response, part: str, *, is_live: bool) -> Response:
-        """Make the script that refreshes this part of a page reload the whole page once `is_live` is False."""
+        """If `is_live` is False, make the script that refreshes this part of a page reload the whole page."""
         if self.is_partial and not is_live and self.request.headers.get("hx-target") == part:
             response.headers["HX-Refresh"] = "true"
         return response
 
     def redirect(self, to: str, *, notice: str = "", secret: str = "") -> Response:
-        """Redirect to another page, which shows the notice and the secret once. The notice must not name a person.
+        """Redirect to another page, which shows the notice and the secret once.
 
-        An address outside the console is replaced by the overview.
+        The notice must not name a person. The overview replaces an address outside the console.
         """
         if notice:
             self.set_cookie(cookies.NOTICE, quote(notice))
@@ -242,7 +242,7 @@ class Visit:
         return RedirectResponse(to if is_local(to) else f"{ROOT}/", status_code=303)
 
     def secret(self) -> str:
-        """Return the secret that this page shows once; "" if there is none."""
+        """Return the secret that this page shows once, or ""."""
         to, _, secret = revealed(self.cookie(cookies.SECRET), self.token).partition("\n")
         if self.is_partial or to != self.request.url.path:
             return ""
@@ -250,7 +250,10 @@ class Visit:
         return secret
 
     def keep_typed(self) -> str:
-        """Keep the form for the page after its author's sign-in, if it fits. Return the address of that page."""
+        """Store the form in a cookie for the page after its author's sign-in, if the form fits.
+
+        Return the address of this page.
+        """
         here, author = self.form.secret("here"), revealed(self.form.secret("author"), self._typed_key)
         fields = {name: values for name, values in self.form.fields.items() if name not in UNKEPT}
         typed = hidden(msgspec.json.encode((author, here, self.request.url.path, fields)).decode(), self._typed_key)
@@ -260,9 +263,8 @@ class Visit:
         return here
 
     def typed(self) -> tuple[str, Fields] | None:
-        """Return address and fields of this user's form on this page whose session ended, once; None without one.
-
-        Another user of the same browser does not get it.
+        """Return address and fields of the user's form on this page whose session has ended, once; None without such a
+        form. Another user of the same browser does not get the form.
         """
         text = revealed(self.cookie(cookies.TYPED), self._typed_key)
         if not text or self.is_partial:
@@ -331,13 +333,13 @@ def is_local(address: str) -> bool:
 
 
 def _chosen(request: Request, transport: Transport) -> Language:
-    """Return the language in the cookie, else the one that the browser prefers."""
+    """Return the language in the cookie, or else the browser's preferred language."""
     chosen = cookies.read_cookie(request, cookies.LANGUAGE, is_secure=transport.is_secure)
     return next((language for language in LANGUAGES if language == chosen), language_of(request))
 
 
 def in_language(request: Request, language: Language) -> Request:
-    """Return the request with this language preferred, so that errors of the API are answered in it."""
+    """Return the request with this preferred language, so that errors of the API are answered in this language."""
     headers = [(name, value) for name, value in request.scope["headers"] if name != b"accept-language"]
     request.scope["headers"] = [*headers, (b"accept-language", language.encode())]
     request.scope.pop(FIELDS, None)

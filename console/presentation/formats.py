@@ -46,7 +46,7 @@ class Formats:
         return f"{self.day(local.date())}, {time} {zone}"
 
     def day(self, on: date | datetime | None) -> str:
-        """Return a day such as `22.11.2026`. The day of a time is that in German market time."""
+        """Return a day such as `22.11.2026`. A time is converted to its day in German market time."""
         if on is None:
             return NOTHING
         day = in_market_time(on).date() if isinstance(on, datetime) else on
@@ -105,7 +105,9 @@ class Formats:
         return NOTHING if value is None else str(german_of(value) if self._language == "de" else value)
 
     def label(self, path: str) -> str:
-        """Return the German term for the field at a dotted path; "" in English, whose terms are the wire's names."""
+        """Return the German term for the field at a dotted path; "" in English, whose terms are the field names of the
+        API.
+        """
         steps = path.replace("[]", ".0").split(".")
         return _german_label(tuple("0" if step.isdigit() else step for step in steps)) if self._language == "de" else ""
 

@@ -1,4 +1,4 @@
-"""Fields of a form by name, each with any number of values; the value of a file is its text."""
+"""Fields of a form by name. A field may have several values; the value of a file is its text."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
-"""Texts for the importing party about failed accounts: what is wrong, where, and what to do. Pure.
+"""Texts for the importing party about failed accounts: problems, fields and remedies.
 
-They hold no values of an account: they are sent by e-mail.
+Pure. The texts contain no values of an account, because they are sent by e-mail.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The filter of the list of imports, in an address, a form and a query; and the list as CSV."""
+"""The filter of the list of imports, in an address, a form and a query, and the list as CSV."""
 
 import csv
 import hmac
@@ -33,14 +33,15 @@ _OF_IMPORTS = frozenset(entry.code for entry in CATALOGUE if "latest_error" in e
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """The filter of a list. `misread` names those of `status` and `day` that were not understood."""
+    """The filter of a list. `misread` has `status` or `day` if their values are not valid."""
 
     supplier: str = ""
     status: str = ""
     code: str = ""
     path: str = ""
     fixed: str = ""
-    """`no` for accounts that still fail for the code, `yes` for those that were processed since; "" for both."""
+    """`no` for accounts that still fail with the code, `yes` for accounts that were processed since then; "" for both.
+    """
     run: str = ""
     day: str = ""
     q: str = ""
@@ -73,7 +74,10 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         return [(name, getattr(self, name)) for name in NAMES if getattr(self, name)]
 
     def restricted_to(self, reach: Sequence[str]) -> ListFilter:
-        """Return the filter for the query, within the suppliers that the user sees; another supplier has no imports."""
+        """Return the filter for the query, limited to the suppliers that the user sees.
+
+        A filter for another supplier finds no imports.
+        """
         suppliers = tuple(code for code in reach if not self.supplier or code == self.supplier)
         return ListFilter(
             suppliers=suppliers,
@@ -112,7 +116,7 @@ def hidden(text: str, token: str) -> str:
 
 
 def revealed(text: str, token: str) -> str:
-    """Decrypt a text of this session. Returns "" for anything else."""
+    """Decrypt a text of this session. Returns "" for any other text."""
     try:
         return _cipher(token).decrypt(text.encode()).decode()
     except (ValueError, InvalidToken):

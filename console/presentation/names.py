@@ -190,7 +190,10 @@ NAMES: dict[str, dict[str, str]] = {
         "seconds": N_("Duration [s]"),
     },
 }
-"""Names that templates show, by table and value. Outcomes are the numbers of a task that pages show, in this order."""
+"""Names that templates show, by table and value.
+
+The table of outcomes has the numbers of a task, in the order of pages.
+"""
 TONES: dict[str, Tone] = {
     "IN_PROGRESS": "busy",
     "PROCESSED": "good",

@@ -14,12 +14,12 @@ from redaction.masking import DOTS, is_harmless, masked_tree
 from schemas.base import Problem
 
 MAX_VALUES = 3_000
-"""Values per page. The first page also has the fields with problems from later pages."""
+"""Values per page. The first page also has all fields with problems."""
 _WHOLE = "non_field_errors"
 _WORD = re.compile(r"\w{3,}")
 _DIGIT = re.compile(r"\d")
 _LEAST_NUMBER = 4
-_decode = msgspec.json.Decoder(float_hook=str).decode  # numbers as they were sent
+_decode = msgspec.json.Decoder(float_hook=str).decode  # numbers keep the text that was sent
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 Path = tuple[str, ...]
 
@@ -38,7 +38,7 @@ class PayloadNode(msgspec.Struct, kw_only=True):
 
     @property
     def is_open(self) -> bool:
-        """Return True if a descendant has a problem: the page then shows the children unfolded."""
+        """Return True if a descendant has a problem, so that the page shows the children unfolded."""
         return bool(self.number_below)
 
     @property
@@ -65,10 +65,8 @@ def payload_tree(
 ) -> PayloadTree:
     """Build the tree of a payload. A body that is not a JSON object gives an empty tree.
 
-    `is_clear` turns masking off, for fields at the paths of `shown` it is always off.
-
-    A large payload has several pages: `after` is the number of values before this one. Problems whose field is missing
-    are on the first page.
+    `is_clear` turns masking off; fields at the paths of `shown` are never masked. A large payload has several pages:
+    `after` is the number of values before this page. Problems whose field is missing are on the first page.
     """
     account = _account_in(body)
     account = account if is_clear else masked_tree(account, shown)
@@ -97,7 +95,7 @@ def payload_tree(
 def values_at(
     body: bytes, problems: Sequence[Problem], *, is_clear: bool, shown: Collection[str] = ()
 ) -> dict[str, str]:
-    """Return the value at the place of each problem that has one, masked like the tree."""
+    """Return the value at the place of each problem with a value, masked like the tree."""
     account = _account_in(body)
     account = account if is_clear else masked_tree(account, shown)
     found = {problem.attr: _value_at(account, tuple(problem.attr.split("."))) for problem in problems}
@@ -119,7 +117,7 @@ MOST_OF_ONE = 3
 
 
 def person_in(body: bytes, *, is_clear: bool) -> list[tuple[str, str]]:
-    """Return heading and value of what identifies the person of a payload, masked like the tree."""
+    """Return headings and values of the fields that identify the person of a payload, masked like the tree."""
     account = _account_in(body)
     account = account if is_clear else masked_tree(account)
     person = []
@@ -132,7 +130,7 @@ def person_in(body: bytes, *, is_clear: bool) -> list[tuple[str, str]]:
 
 
 def _objects(value: Any, steps: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield the objects at a path, and those in lists on it."""
+    """Yield the objects at a path, including objects in lists on the path."""
     if isinstance(value, list):
         for entry in value[:MOST_OF_ONE]:
             yield from _objects(entry, steps)
@@ -143,7 +141,7 @@ def _objects(value: Any, steps: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 
 def _account_in(body: bytes) -> dict[str, Any]:
-    """Return the account in a payload; an empty one for a body that is not a JSON object."""
+    """Return the account in a payload; an empty account for a body that is not a JSON object."""
     try:
         account = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -176,7 +174,7 @@ def naming_person(texts: Collection[str], body: bytes) -> set[str]:
 
 
 def _words(text: str) -> set[str]:
-    """Return the words of a text that may identify a person. Shorter ones are in too many texts."""
+    """Return the words of a text that may identify a person. Shorter words occur in too many texts."""
     return {folded(word) for word in _WORD.findall(text)}
 
 
@@ -186,12 +184,12 @@ def _joined(text: str) -> str:
 
 
 def _is_parent(value: Any) -> bool:
-    """Return True for an object or list with items. An empty one is a value."""
+    """Return True for an object or list with items. An empty object or list counts as a value."""
     return isinstance(value, dict | list) and bool(value)
 
 
 def _value_at(value: Any, path: Path) -> Any:
-    """Return the value at a path; UNSET if there is none."""
+    """Return the value at a path, or UNSET."""
     for step in path:
         if isinstance(value, dict):
             value = value.get(step, UNSET)

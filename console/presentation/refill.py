@@ -1,4 +1,6 @@
-"""A form that was refused, or whose session has ended, with what was typed: nothing has to be typed again. Pure."""
+"""A form that was refused, or whose session has ended, filled in with the typed values, so that users need not type
+them again. Pure.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +17,7 @@ _TYPE = re.compile(r'\btype="(hidden|password|file|checkbox|radio)"')
 def refilled(page: str, action: str, fields: Fields, errors: Mapping[str, str], message: str = "") -> str | None:
     """Return the page with the form of this address filled in and unfolded; None if the page has no such form.
 
-    `errors` are shown beside their fields, the message and errors of other fields above them.
+    `errors` are shown beside their fields, the message and errors of other fields above the form.
     """
     found = re.search(rf'<form\b[^>]*\baction="{re.escape(escape(action))}"[^>]*>(.*?)</form>', page, re.DOTALL)
     if found is None:

@@ -45,7 +45,7 @@ OVER_TLS = {"Strict-Transport-Security": "max-age=31536000"}
 
 
 def asset(name: str) -> str:
-    """Return the address of a file. It changes with the file, so that browsers can cache the file permanently."""
+    """Return the address of a file, which changes with the file, so that browsers can cache the file permanently."""
     return f"/console/assets/{name}?v={_version(name)}"
 
 

@@ -1,4 +1,4 @@
-"""Texts in the reader's language: English ones are in the code and the templates, German ones in `console/locale/de`.
+"""Texts in the reader's language: English texts are in the code and the templates, German texts in `console/locale/de`.
 
 The catalogue is read from its source (`.po`) at the first use, so that no compiled catalogue can be out of date.
 """
@@ -20,12 +20,12 @@ LANGUAGES: dict[Language, str] = {"de": "Deutsch", "en": "English"}
 
 
 def N_(text: str) -> str:  # noqa: N802 - gettext's name for it, which its tools know
-    """Mark a text for translation; it is translated where it is rendered."""
+    """Mark a text for translation. The text is translated when it is rendered."""
     return text
 
 
 def catalogue(language: Language) -> Catalog:
-    """Return all texts of a language. English has none: its texts are the keys."""
+    """Return all texts of a language. English has no catalogue, because English texts are the keys."""
     file = LOCALE / language / "console.po"
     if not file.exists():
         return Catalog(locale=language)
@@ -35,7 +35,7 @@ def catalogue(language: Language) -> Catalog:
 
 @cache
 def translations(language: Language) -> Translations:
-    """Return the translator into this language. A text that the catalogue does not have stays as it is."""
+    """Return the translator into a language. A text that is not in the catalogue stays unchanged."""
     compiled = io.BytesIO()
     write_mo(compiled, catalogue(language))
     compiled.seek(0)

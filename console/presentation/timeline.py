@@ -22,7 +22,7 @@ from eventstore.aggregates.post_account import RecordCancellationChanged, Record
 from eventstore.events import Recorded, Unreadable
 
 Translate = Callable[..., str]
-"""A text in the reader's language: `translate("… %(name)s …", name=value)`."""
+"""Function that returns a text in the reader's language: `translate("… %(name)s …", name=value)`."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +61,10 @@ _WORDS: dict[type[Event] | type[Unreadable], tuple[str, Tone]] = {
     Unreadable: (N_("Unreadable event: %(topic)s"), "warn"),
 }
 _WITH_DETAIL = (imports.ImportErrored, imports.DryRunErrored)
-"""Events whose detail a page shows: it holds no personal data. Details of other events may, and are not shown."""
+"""Events whose detail a page shows, because it contains no personal data.
+
+Details of other events may contain personal data, and are not shown.
+"""
 _WITH_CODE = (*_WITH_DETAIL, imports.ImportPostponed, MailPostponed, MailFailed)
 WITH_REASON = (
     imports.ImportCancelled,
@@ -70,7 +73,7 @@ WITH_REASON = (
     imports.SubjectErased,
     PersonalDataShown,
 )
-"""Events with a reason: a text, or the id of a typed one."""
+"""Events with a reason: a text, or the id of a typed reason."""
 _ACTORS = {
     "operator": N_("%(name)s, on the command line"),
     "worker": N_("Worker %(name)s"),
@@ -112,7 +115,7 @@ def actor(caused_by: str, translate: Translate, users: Mapping[str, str]) -> str
 
 
 def waits_for(status: str, supplier_status: str, due: Any, lease: Any, translate: Translate) -> str:
-    """Return a sentence about the next step of an import. `due` and `lease` are formatted times, "" for none."""
+    """Return a sentence about the next step of an import. `due` and `lease` are formatted times, or ""."""
     text = {
         "PENDING": N_("The import waits for a free worker."),
         "IN_PROGRESS": N_("A worker is processing the import."),

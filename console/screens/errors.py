@@ -1,4 +1,4 @@
-"""Failures by cause, which is a code and a field: accounts that fail now, examples, and what to do about them."""
+"""Failures by cause, which is a code and a field: accounts that fail now, examples, and remedies."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -42,7 +42,7 @@ _CODES = {entry.code: entry for entry in CATALOGUE}
 
 @page("/errors/", roles=EVERYBODY, nav=N_("Errors"))
 async def errors(visit: Visit) -> Response:
-    """Show the causes of failures, those with most accounts first, and the refusals of the last 14 days."""
+    """Show the causes of failures, the causes with most accounts first, and the refusals of the last 14 days."""
     codes, chosen = await _suppliers(visit)
     query = partial(failure_causes, suppliers=chosen, today=_today(), days=DAYS)
     kind = tuple[NumberKey, NumberKey, TextKey, TextKey]
@@ -99,7 +99,9 @@ def _shown_cause(visit: Visit, cause: FailureCause) -> dict[str, Any]:
 
 
 def supplier_chips(visit: Visit, codes: Sequence[str]) -> list[tuple[str, None, str, bool]]:
-    """Return the suppliers as chips (name, no number, address on this page, is chosen); none for one or too many."""
+    """Return the suppliers as chips (name, no number, address on this page, is chosen); no chips for a single supplier
+    or too many suppliers.
+    """
     if not 1 < len(codes) <= MAX_CHIPS:
         return []
     chosen, here = visit.query("supplier"), visit.request.url.path
@@ -126,7 +128,7 @@ def _today() -> date:
 
 
 def _links_of_row(row: FailureCount) -> dict[str, str]:
-    """Return the addresses of the accounts that still fail, and of those that were fixed."""
+    """Return the addresses of the accounts that still fail, and of the accounts that were fixed."""
     listed = Filter(supplier=row.supplier, code=row.code, path=row.path)
     return {name: f"{ROOT}/imports/{listed.query(fixed=fixed)}" for name, fixed in (("open", "no"), ("fixed", "yes"))}
 
@@ -145,7 +147,7 @@ def _links(visit: Visit, cause: FailureCause, chosen: Sequence[str]) -> dict[str
 
 
 async def _suppliers(visit: Visit) -> tuple[list[str], list[str]]:
-    """Return the codes of all suppliers that the user sees, and of those that the filter selects."""
+    """Return the codes of all suppliers that the user sees, and of the suppliers that the filter selects."""
     codes = await visit.read(supplier_codes, visit.person.listed_reach)
     chosen = visit.query("supplier")
     return codes, [code for code in codes if chosen in ("", code)]

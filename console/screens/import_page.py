@@ -71,7 +71,7 @@ VERSIONS_AT_ONCE = 50
 CHANGES_AT_ONCE = 200
 """Rows per page of each list."""
 MAX_COMPARED = 10
-"""Payloads that reasons are compared with. With more, all reasons are masked."""
+"""Payloads with which reasons are compared. If an account has more payloads, all reasons are masked."""
 _AFTER_ALL = 10**18
 _IN_UTC = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z")
 _PATHS = {"reading": ("readings",)}
@@ -89,11 +89,11 @@ TABS = {
 _TAB_OF = {"rows-after": "platform", "records-after": "attached"} | dict.fromkeys(
     ("payload", "tree-after", "versions-before", "changes-after", "from", "to"), "received"
 )
-"""Parts that parameters of an address belong to."""
+"""Part of the page by parameter of the address."""
 
 
 def _tab(visit: Visit) -> str:
-    """Return the part that the address names, or that its parameters belong to."""
+    """Return the part of the page that the address names, or to which its parameters belong."""
     tab = visit.query("tab")
     if tab == "proof" and not visit.person.may(READERS):
         return "history"
@@ -134,7 +134,7 @@ class ImportHistory(msgspec.Struct, frozen=True):
 
     @property
     def last_attempt(self) -> int | None:
-        """The number of the newest attempt; None before the first."""
+        """Number of the newest attempt; None before the first attempt."""
         started = [
             recorded.event.attempt for recorded in self.import_events if isinstance(recorded.event, ImportStarted)
         ]
@@ -227,7 +227,7 @@ async def heal_account(visit: Visit) -> Response:
 
 @action("/imports/{supplier}/{external}/erase/", roles=OPERATORS)
 async def erase_person(visit: Visit) -> Response:
-    """Request that the person is erased. The number must be typed, since it cannot be undone."""
+    """Request that the person is erased. The user must type the account's number, since an erasure cannot be undone."""
     if visit.form.text("typed") != visit.path("external"):
         raise visit.invalid("typed", N_("The typed number must be the account's number."))
     return await _request(visit, "erase")
@@ -294,10 +294,8 @@ async def _entries(
 
 
 async def _about_person(visit: Visit, reasons: set[str], history: ImportHistory) -> set[str]:
-    """Return the reasons that contain personal data of a payload. Reasons about an erased person were erased.
-
-    All reasons are returned if a payload is missing, or if there are too many payloads. The account's number is not
-    personal.
+    """Return the reasons that contain personal data of a payload; all reasons if a payload is missing, or if there are
+    too many payloads. Reasons about an erased person were erased. The account's number is not personal data.
     """
     number = visit.path("external")
     if not reasons or history.is_erased:
@@ -316,7 +314,10 @@ async def _about_person(visit: Visit, reasons: set[str], history: ImportHistory)
 
 
 async def _tables(visit: Visit, number: str, *, is_clear: bool) -> list[dict[str, Any]]:
-    """Return the platform rows of the account by table. One table begins after the key in the address."""
+    """Return the platform rows of the account by table.
+
+    The table in the address begins after the key in the address.
+    """
     after = key_in(visit, "rows-after", TableKey)
     try:
         tables = await visit.read(platform_records, number, (after.table, after.row) if after else None)
@@ -356,7 +357,7 @@ def _in_market_time(found: re.Match[str]) -> str:
 async def _part(
     visit: Visit, tab: str, history: ImportHistory, number: str | None, *, is_clear: bool
 ) -> dict[str, Any]:
-    """Return the values of a part of the page that no other part needs."""
+    """Return the values that only this part of the page needs."""
     if tab == "received":
         return await _payloads(visit, history, is_clear=is_clear)
     if tab == "platform":
@@ -450,7 +451,7 @@ async def _body(visit: Visit, staged: Recorded) -> bytes | None:
 
 
 async def _changes(visit: Visit, history: ImportHistory, *, is_clear: bool) -> tuple[list[FieldChange] | None, Pages]:
-    """Return a page of the difference between two chosen payloads; None if none are chosen."""
+    """Return a page of the difference between two chosen payloads; None if no payloads are chosen."""
     chosen_versions, after = [visit.query("from"), visit.query("to")], key_in(visit, "changes-after", NumberKey) or 0
     if not any(chosen_versions):
         return None, pages(visit, "changes-after", None)

@@ -81,7 +81,7 @@ async def imports(visit: Visit) -> Response:
     attempts: dict[str, Any] = {}
     if chosen.q and not after:
         for attempt in await visit.read(refused_attempts, chosen.q, suppliers):
-            attempts.setdefault(attempt.supplier, attempt)  # the newest comes first
+            attempts.setdefault(attempt.supplier, attempt)  # the newest import is first
     run = await _run(visit, suppliers, chosen.run) if chosen.run else None
     counts = await _counts(visit, chosen, codes, run)
     return visit.render(
@@ -143,7 +143,7 @@ Counts = dict[tuple[str, str], int]
 
 
 async def _counts(visit: Visit, chosen: Filter, codes: Sequence[str], run: RunRecord | None) -> Counts:
-    """Return the numbers of imports; empty if the filter has more than supplier and status, or one run."""
+    """Return the numbers of imports; empty if the filter has other fields than supplier and status, or than a run."""
     if run is not None and not (chosen.code or chosen.day or chosen.q):
         by_supplier = {run.import_supplier: run.by_status}
     elif any(getattr(chosen, name) for name in NAMES if name not in ("supplier", "status")):
@@ -159,11 +159,11 @@ async def _counts(visit: Visit, chosen: Filter, codes: Sequence[str], run: RunRe
 
 
 MAX_CHIPS = 12
-"""Most suppliers that are chips; of more, one is typed or selected."""
+"""Most suppliers that are shown as chips. With more suppliers, the user types or selects a supplier."""
 
 
 def _chips(visit: Visit, chosen: Filter, codes: Sequence[str], counts: Counts) -> dict[str, Any]:
-    """Return the chips of statuses and suppliers as (name, number, address, is chosen), and those of other filters."""
+    """Return the chips of statuses and suppliers as (name, number, address, is chosen), and chips of other filters."""
 
     def number(supplier: str, status: str) -> int | None:
         wanted = STATUSES if not status else (status,)
@@ -195,7 +195,7 @@ def _chips(visit: Visit, chosen: Filter, codes: Sequence[str], counts: Counts) -
 
 
 async def _stale(visit: Visit, chosen: Filter) -> Stale | None:
-    """Return how late or outdated the views are that this filter needs; None without such a filter."""
+    """Return the lag of the views that the filter needs; None if the filter needs no such view."""
     needed = {ACCOUNT_SEARCH: chosen.q, IMPORT_RUN: chosen.run, IMPORT_FAILURE: chosen.code or chosen.path}
     views = [view for view, value in needed.items() if value]
     return await visit.read(stale_since, views) if views else None
@@ -239,7 +239,7 @@ async def _export_page(connection: Any, after: str, criteria: ListFilter) -> tup
 
 @action("/imports/decide/", roles=DECIDERS)
 async def choose(visit: Visit) -> Response:
-    """Redirect to the preview of the bulk action. The address holds the selection encrypted, as it holds the search."""
+    """Redirect to the preview of the bulk action. The address contains selection and search text encrypted."""
     listed, is_whole, names = _filter_of_form(visit), visit.form.text("scope") == "all", visit.form.all("chosen")
     if visit.form.text("verb") not in ACTIONS:
         raise not_found()
@@ -255,7 +255,7 @@ async def choose(visit: Visit) -> Response:
 
 @page("/imports/decide/", roles=DECIDERS)
 async def preview(visit: Visit) -> Response:
-    """Show the number of imports before the bulk action, and the same as a command."""
+    """Show the number of imports before the bulk action, and a command that does the same."""
     verb, listed, is_whole = visit.query("verb", "retry"), _filter_of_address(visit), visit.query("scope") == "all"
     selected = revealed(visit.query("chosen"), visit.token)
     names = zlib.decompress(b64decode(selected)).decode().split("\n") if selected else []
@@ -304,7 +304,7 @@ async def decide(visit: Visit) -> Response:
 
 
 async def _selection(visit: Visit, verb: str, listed: Filter, chosen: list[str] | None) -> list[tuple[str, str]]:
-    """Return the imports that the action applies to: chosen ones, or all of the filter. Raises ApiError 404."""
+    """Return the imports of the action: chosen imports, or all imports of the filter. Raises ApiError 404."""
     if verb not in ACTIONS:
         raise not_found()
     status = ACTIONS[verb][1]
@@ -317,7 +317,7 @@ async def _selection(visit: Visit, verb: str, listed: Filter, chosen: list[str] 
 
 
 async def _matching(visit: Visit, status: str, listed: Filter) -> list[tuple[str, str]]:
-    """Return the imports that match the filter and have the status of the action, MOST_AT_ONCE at most."""
+    """Return at most MOST_AT_ONCE imports that match the filter and have the status of the action."""
     if listed.status not in ("", status):
         return []
     criteria = msgspec.structs.replace(listed, status=status).restricted_to(await _codes(visit))

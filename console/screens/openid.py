@@ -59,7 +59,7 @@ async def from_provider(visit: Visit) -> Response:
 
 
 async def _user_of(visit: Visit, identity: "OpenIdIdentity") -> str:
-    """Return the id of the user. Creates the user if there is none, and sets the role that the provider grants.
+    """Return the id of the user. Creates a missing user, and sets the role that the provider grants.
 
     Raises ApiError 403.
     """
@@ -74,7 +74,7 @@ async def _user_of(visit: Visit, identity: "OpenIdIdentity") -> str:
         if (details is not None and details.openid is not None) or (same_address and not identity.is_email_verified):
             raise visit.refusal(
                 403, _FAILED
-            )  # a user here has the address, and nothing proves that it is the same person
+            )  # a user of the console has the address, and nothing proves that this is the same person
         if details is not None:
             await visit.written(_bind, visit, details.user_id, identity.openid)
     created = None

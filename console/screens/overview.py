@@ -1,4 +1,4 @@
-"""The first page: what somebody has to do, the progress of each supplier, and recent activity."""
+"""The first page: open tasks, the progress of each supplier, and recent activity."""
 
 from datetime import datetime
 from functools import partial
@@ -34,12 +34,12 @@ KIND_NAMES = {
 AT_ONCE = 50
 """Suppliers per page."""
 MAX_CAUSES = 5
-"""Causes of failures among what is to do. The page of errors has all."""
+"""Causes of failures among the open tasks. The page of errors has all causes."""
 
 
 @page("/", roles=READERS, nav=N_("Overview"))
 async def overview(visit: Visit) -> Response:
-    """Show what is to do, the progress of the suppliers, and the activity of a period."""
+    """Show the open tasks, the progress of the suppliers, and the activity of a period."""
     at, reach = now(), visit.person.listed_reach
     query = partial(supplier_standings, reach=reach, at=at)
     standings, more = await page_of(visit, "after", query, tuple[NumberKey, NumberKey, TextKey], AT_ONCE)
@@ -75,7 +75,7 @@ async def overview(visit: Visit) -> Response:
 
 
 async def _todo(visit: Visit, codes: list[str], at: datetime) -> dict[str, Any]:
-    """Return what somebody has to act on: causes, parked streams, findings of `doctor`, and proposals."""
+    """Return the open tasks: causes of failures, parked streams, findings of `doctor`, and proposals."""
     query = partial(failure_causes, today=at.astimezone(MARKET_TIME).date(), days=1, limit=MAX_CAUSES)
     causes = [cause for cause in await visit.read(query, codes) if cause.open]
     findings = []

@@ -1,6 +1,7 @@
-"""Pages of lists. The address holds the sort key of the last row before the page.
+"""Pages of lists.
 
-With a key instead of a number of rows, every page costs the same, and new rows do not shift the others.
+The address has the sort key of the last row before the page. With a sort key instead of a number of rows, every page
+takes the same time, and new rows do not shift other rows.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -23,7 +24,7 @@ TextKey = Annotated[str, Meta(max_length=1_000, pattern="^[^\\x00]*$")]
 
 
 class Pages(msgspec.Struct, frozen=True):
-    """Addresses of the first and the next page of a list; "" if there is none."""
+    """Addresses of the first and the next page of a list, or ""."""
 
     first: str
     next: str
@@ -42,9 +43,9 @@ async def page_of(
 ) -> tuple[Sequence[Row], Pages]:
     """Return the rows of the page that the address names, and the addresses of other pages.
 
-    `name` is the parameter of the address. Its last word, `before` or `after`, names the parameter of the query, whose
-    value is `start` on the first page. `key_attribute` is the attribute of a row that is its sort key, of the type
-    `kind`.
+    `name` is the parameter of the address. The last word of `name`, `before` or `after`, is the query's parameter,
+    whose value is `start` on the first page. `key_attribute` is the attribute of a row that is its sort key, of the
+    type `kind`.
     """
     begins = key_in(visit, name, kind)
     begins = start if begins is None else begins
@@ -71,7 +72,7 @@ def invalid_key(visit: Visit, name: str) -> Exception:
 
 
 def pages(visit: Visit, name: str, after: Any, *, anchor: str = "", path: str = "", has_begun: bool = True) -> Pages:
-    """Return the addresses of the first page, and of the page after the sort key `after`; "" if there is none.
+    """Return the addresses of the first page, and of the page after the sort key `after`, or "".
 
     Other parameters of the address stay: filters, and the keys of other lists. `path` is the address of the page if
     the request was a form. `has_begun` is False if the key in the address belongs to another list.

@@ -105,7 +105,10 @@ async def _request(visit: Visit, kind: OwnerTaskKind, reason: str, **more: str) 
 
 
 async def _tasks(visit: Visit, name: str) -> list[OwnerTask]:
-    """Return the newest tasks. Users who see only some suppliers get none: these tasks concern all suppliers."""
+    """Return the newest tasks.
+
+    Users who see only some suppliers get no tasks, because these tasks concern all suppliers.
+    """
     if visit.person.reach is not None:
         return []
     tasks: list[OwnerTask] = []

@@ -28,7 +28,7 @@ from projections.queries.history import account_streams
 from projections.views.owner_task import owner_tasks
 
 MAX_NOTE = 4_000
-"""Characters of a checkpoint. Longer texts are none."""
+"""Characters of a checkpoint. Longer texts are not checkpoints."""
 _WITHIN_S = 30.0
 
 VERDICTS: dict[str, tuple[str, str]] = {

@@ -38,7 +38,10 @@ class ShownProposal(msgspec.Struct, frozen=True, kw_only=True):
 
 @page("/proposals/", roles=DECIDERS, nav=N_("Proposals"))
 async def proposals(visit: Visit) -> Response:
-    """List the proposals that wait for a second person. Users who see only some suppliers see those about these."""
+    """List the proposals that wait for a second person.
+
+    Users who see only some suppliers see proposals about these suppliers.
+    """
     query = partial(open_proposals, suppliers=visit.person.reach)
     tasks, more = await page_of(visit, "after", query, tuple[datetime, TextKey], AT_ONCE)
     reasons = await reason_texts_of(visit, {task.reason for task in tasks})

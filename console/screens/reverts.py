@@ -23,7 +23,7 @@ VERBS: dict[str, OwnerTaskKind] = {"revert": "revert", "release": "release"}
 
 @page("/suppliers/{supplier}/decide/", roles=OPERATORS)
 async def preview_accounts(visit: Visit) -> Response:
-    """Show how many accounts can be reverted, are kept and have failed, or how many are released."""
+    """Show how many accounts can be reverted, cannot be reverted, and have failed, or how many would be released."""
     verb, selection = await _selection(visit, visit.query)
     number = await _number(visit, selection)
     reverted, count = None, 0
@@ -49,7 +49,10 @@ async def preview_accounts(visit: Visit) -> Response:
 
 @action("/suppliers/{supplier}/decided/", roles=OPERATORS)
 async def decide_accounts(visit: Visit) -> Response:
-    """Request that the relay reverts or releases the accounts. The name must be typed: a release cannot be undone."""
+    """Request that the relay reverts or releases the accounts.
+
+    The user must type the name, since a release cannot be undone.
+    """
     verb, selection = await _selection(visit, visit.form.text)
     reason = visit.reason()
     names = {"external": next(iter(selection.externals), ""), "run": selection.run}
@@ -61,7 +64,7 @@ async def decide_accounts(visit: Visit) -> Response:
 
 
 async def _selection(visit: Visit, field: Callable[[str], str]) -> tuple[str, Selection]:
-    """Return the verb and the accounts that these fields name. Raises ApiError 404 if they do not exist."""
+    """Return the verb and the accounts in the fields of a form. Raises ApiError 404 if the accounts do not exist."""
     verb, supplier = field("verb") or "release", visit.path("supplier")
     run, external = field("run"), field("external")
     if "\0" in run + external:
@@ -84,7 +87,7 @@ async def _number(visit: Visit, selection: Selection) -> int:
 
 
 async def _processed(visit: Visit, selection: Selection) -> int:
-    """Return the number of processed accounts of a run or supplier. Some may be released already."""
+    """Return the number of processed accounts of a run or supplier, including released accounts."""
     if selection.run:
         state = await visit.read(run_state, selection.supplier, selection.run)
         return state.record.by_status.get("PROCESSED", 0) if state else 0

@@ -1,4 +1,4 @@
-"""Runs: the progress, problems and results of what importers sent under one name, and what to do about them."""
+"""Runs: progress, problems and results of accounts that were sent under one name, and remedies."""
 
 import asyncio
 import base64
@@ -38,7 +38,7 @@ AT_ONCE = 50
 MAX_PROBLEMS = 100
 """Problems shown of a run, the most frequent first."""
 MAX_DIFFERENCES = 20
-"""Differences that an address holds, encrypted."""
+"""Differences in an address, encrypted."""
 BUCKET = "buckets."
 """Beginning of the places of groups of accounts in a comparison."""
 Share = tuple[str, int, float]
@@ -94,9 +94,10 @@ async def run_page(visit: Visit) -> Response:
 
 @action("/runs/{supplier}/{run}/compare/", roles=DECIDERS)
 async def compare_run(visit: Visit) -> Response:
-    """Compare a manifest of the source with the platform. The page shows the differences; without any, it is certified.
+    """Compare a manifest of the source with the platform.
 
-    While a worker adds up the run, the page says how far it is.
+    The page shows the differences, or a certificate if there are no differences. While a worker adds up the run, the
+    page shows the progress.
     """
     state = await _state(visit)
     here, body = (
@@ -132,7 +133,7 @@ async def compare_run(visit: Visit) -> Response:
 
 
 async def _sentences(visit: Visit, unequal: list[Problem]) -> list[tuple[str, str]]:
-    """Return places and sentences of the differences. Accounts that the platform has altered come first, by number."""
+    """Return places and sentences of the differences. Accounts that the platform has altered are first, by number."""
     buckets = [problem.attr.removeprefix(BUCKET) for problem in unequal if problem.attr.startswith(BUCKET)]
     sentences = [
         (problem.attr, Formats(visit.language).sentence(problem.detail))
@@ -157,11 +158,13 @@ async def _sentences(visit: Visit, unequal: list[Problem]) -> list[tuple[str, st
 
 
 def _compared(visit: Visit) -> tuple[int, list[tuple[str, str]]] | None:
-    """Return the number of differences in the address, and the first ones; None for an address without."""
+    """Return the number of differences in the address, and the first differences; None for an address without
+    differences.
+    """
     text = revealed(visit.query("compared"), visit.token)
     try:
         return msgspec.json.decode(zlib.decompress(base64.b64decode(text)), type=tuple[int, list[tuple[str, str]]])
-    except (ValueError, zlib.error, msgspec.DecodeError):  # none, or another encrypted text of the session
+    except (ValueError, zlib.error, msgspec.DecodeError):  # no text, or another encrypted text of the session
         return None
 
 

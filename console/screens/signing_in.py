@@ -57,7 +57,10 @@ async def sign_in(visit: Visit) -> Response:
 
 @page("/sign-in/{token}/", roles=None)
 async def link_page(visit: Visit) -> Response:
-    """Show the page of a sign-in link. Opening it does not use the link up, since mail programs open links, too."""
+    """Show the page of a sign-in link.
+
+    The link stays valid after its page was opened, since mail programs open links, too.
+    """
     if not visit.transport.is_safe_to_sign_in:
         return _form(visit, status=403)
     token = visit.path("token")
@@ -70,7 +73,7 @@ async def link_page(visit: Visit) -> Response:
 
 @action("/sign-in/{token}/", roles=None)
 async def enter_by_link(visit: Visit) -> Response:
-    """Sign in by a link, which works once. Users without a password are led to the page that sets one."""
+    """Sign in by a link, which works once. Users without a password are redirected to the page that sets a password."""
     if not visit.transport.is_safe_to_sign_in:
         return _form(visit, status=403)
     token = visit.path("token")
@@ -90,7 +93,7 @@ async def password_page(visit: Visit) -> Response:
 
 @action("/password/", roles=EVERYBODY)
 async def choose_password(visit: Visit) -> Response:
-    """Set the password. Users who have one must enter it, unless they have signed in by a link."""
+    """Set the password. Users with a password must enter it, unless they have signed in by a link."""
     password, again = visit.form.secret("password"), visit.form.secret("again")
     host = host_of(visit.transport.address)
     password_error, waits = "", 0
@@ -125,8 +128,8 @@ async def sign_out(visit: Visit) -> Response:
 async def _authenticate(visit: Visit, email: str, password: str, *, only_user: str = "") -> tuple[str, int]:
     """Return the id of the user with this address and password, "" for none, and the seconds until the next try.
 
-    Users of several organisations may have the address; `only_user` is the id of one of them. Failures are counted for
-    each user separately, so that no answer shows that others exist.
+    Users of several organisations may have the same address; `only_user` is the id of one of these users. Failures are
+    counted for each user separately, so that no answer shows whether other users exist.
     """
     at, address = now(), visit.transport.address
     host = ThrottleKeys.of("", address).address
@@ -234,6 +237,6 @@ async def shortcuts(visit: Visit) -> Response:
 
 @action("/shortcuts/", roles=EVERYBODY)
 async def choose_shortcuts(visit: Visit) -> Response:
-    """Turn the keyboard shortcuts on or off in this browser: speech input can press keys by mistake."""
+    """Turn the keyboard shortcuts on or off in this browser, since speech input can press keys by mistake."""
     visit.set_cookie(cookies.SHORTCUTS, "off" if visit.form.text("shortcuts") == "off" else "on", cookies.YEAR)
     return visit.redirect(f"{ROOT}/shortcuts/")

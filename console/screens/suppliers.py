@@ -330,9 +330,10 @@ async def _with_link(visit: Visit, user_id: str) -> Response:
 
 
 async def _tasks(visit: Visit, holder: Holder | None, name: str) -> list[ShownTask]:
-    """Return the operations about a key or user. Raises ApiError 404 if the user may see neither it nor an operation.
+    """Return the operations about a key or user.
 
-    A key or user that is not created yet has the organisation and suppliers of the request.
+    Raises ApiError 404 if the visitor may see neither the key or user nor an operation. A key or user that is not
+    created yet has the organisation and suppliers of the request.
     """
     tasks = await visit.read(owner_tasks, "", {name: visit.path(name)}, 5)
     if holder is not None:
@@ -382,7 +383,8 @@ async def _user(visit: Visit) -> UserListed:
 def _within(visit: Visit, holder: Holder | None) -> Holder:
     """Return the key or user if the user of this visit may change it.
 
-    Users who see only some suppliers get ApiError 404 for another organisation's, and 403 for one with more suppliers.
+    Users who see only some suppliers get ApiError 404 for a key or user of another organisation, and 403 for a key or
+    user with more suppliers.
     """
     person = visit.person
     if holder is None or (person.reach is not None and holder.organisation != person.organisation):

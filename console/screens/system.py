@@ -1,4 +1,4 @@
-"""The system: findings of `importledger doctor`, work in hand, settings, limits and versions."""
+"""The system: findings of `importledger doctor`, running jobs, settings, limits and versions."""
 
 import platform
 
@@ -24,7 +24,7 @@ from projections.views.owner_task import open_owner_tasks
 
 @page("/system/", roles=OPERATORS, nav=N_("System"), is_whole=True)
 async def system(visit: Visit) -> Response:
-    """Show the findings of `doctor` and the work in hand to operators who see all suppliers."""
+    """Show the findings of `doctor` and the running jobs to operators who see all suppliers."""
     if visit.person.reach is not None:
         raise not_found()
     checkup = visit.console.checkup

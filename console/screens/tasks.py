@@ -26,7 +26,10 @@ AT_ONCE = 50
 
 @page("/tasks/", roles=READERS)
 async def tasks(visit: Visit) -> Response:
-    """Show a page of the requested operations. Users who see only some suppliers see those about these."""
+    """Show a page of the requested operations.
+
+    Users who see only some suppliers see operations about these suppliers.
+    """
     query = partial(owner_tasks_page, suppliers=visit.person.reach)
     rows, more = await page_of(visit, "after", query, tuple[datetime, TextKey], AT_ONCE)
     return visit.render(
@@ -43,18 +46,18 @@ class ShownTask(msgspec.Struct, frozen=True, kw_only=True):
     task: OwnerTask
     subject: str
     address: str
-    """Address of the subject's page; "" for none."""
+    """Address of the subject's page, or ""."""
     who: str
     eta_s: float | None
     """Estimated seconds until the end, at the rate since the request; None before the first progress."""
     numbers: dict[str, int]
-    """Numbers of the outcome of a revert, with those of kept accounts."""
+    """Numbers of the outcome of a revert, including accounts that were not reverted."""
     reason: str | None
-    """None for a reason that is masked because it may name a person; "" for no reason."""
+    """Reason of the task; None if it is masked because it may name a person; "" without a reason."""
     decided_by: str
-    """Person who has approved or rejected a proposal; "" for nobody."""
+    """Person who has approved or rejected a proposal, or ""."""
     decided_for: str
-    """Reason of a rejection; "" for none."""
+    """Reason of a rejection, or ""."""
 
 
 async def shown_tasks(visit: Visit, tasks: Sequence[OwnerTask]) -> list[ShownTask]:
