@@ -1,4 +1,4 @@
-"""Addresses of the log's database for a verb: those of the settings, or of the service on the data folder."""
+"""URLs of the log's database for a verb, from the settings or from the service on the data folder."""
 
 import asyncio
 import contextlib
@@ -16,17 +16,15 @@ Answer = TypeVar("Answer")
 
 
 def database_url() -> str:
-    """Return the URL of the service's role: DATABASE_URL, else DATABASE_ADMIN_URL, else that of the data folder.
-
-    Its database has answered by then. Raises SettingError, Unreachable.
+    """Return the database URL of the service's role, after its database has answered: DATABASE_URL, else
+    DATABASE_ADMIN_URL, else the URL of the data folder. Raises SettingError, Unreachable.
     """
     return _answering_url("DATABASE_URL", "DATABASE_ADMIN_URL")
 
 
 def admin_url() -> str:
-    """Return the URL of the database's owner: DATABASE_ADMIN_URL, else DATABASE_URL, else that of the data folder.
-
-    Its database has answered by then. Raises SettingError, Unreachable.
+    """Return the database URL of the owner, after the database has answered: DATABASE_ADMIN_URL, else DATABASE_URL,
+    else the URL of the data folder. Raises SettingError, Unreachable.
     """
     return _answering_url("DATABASE_ADMIN_URL", "DATABASE_URL")
 
@@ -51,7 +49,7 @@ def answer_of(query: Callable[..., Awaitable[Answer]], *arguments: Any, **keywor
 
 
 def _answering_url(*names: str) -> str:
-    """Return the first of these settings that is set, else the URL that a service has written to the data folder."""
+    """Return the value of the first setting that is set, else the URL that a service has written to the data folder."""
     settings = Settings.from_environment()
     for name in names:
         if (url := getattr(settings, name.lower())) is not None:

@@ -1,6 +1,6 @@
 """The verbs of retention: `archive` a finished supplier into an object store, `archive verify`, `archive attach`.
 
-An archive is checked against the log that it came from, which names its file and digest. Events are never deleted.
+An archive is checked against its log, which names the archive's file and digest. Events are never deleted.
 """
 
 from urllib.parse import urlsplit
@@ -34,7 +34,7 @@ _READERS = [view.name for view in PROJECTIONS if view.reads_payloads and not vie
 
 
 class SupplierFirst(click.Group):
-    """Group in which a first argument that is no subcommand is a supplier, as in `archive NORDWIND --to URL`."""
+    """Group whose first argument is a supplier if it is not a subcommand, as in `archive NORDWIND --to URL`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in (*self.commands, "--help"):

@@ -51,7 +51,7 @@ def backup(folder: Path, keys: Path | None, without_keys: bool, as_json: bool) -
 
 
 def _signing(database_url: str, settings: Settings) -> tuple[Sign, str | None]:
-    """Seal the log. Return the function that signs a backup's manifest, and the reason if it cannot sign."""
+    """Seal the log. Return the function that signs a backup's manifest, or None and the reason."""
     key = known_key(settings)
     if key is None:
         reason = "This machine does not have the sealing key."
@@ -74,16 +74,16 @@ def _signing(database_url: str, settings: Settings) -> tuple[Sign, str | None]:
 
 
 class OwnCheckpoint(msgspec.Struct, frozen=True):
-    """The checkpoint that was signed with a backup, and the verifier key that came along with it."""
+    """The checkpoint that was signed with a backup, and the verifier key in the backup."""
 
     note: str
     key: str
 
 
 def own_checkpoint(folder: Path) -> OwnCheckpoint | None:
-    """Return the checkpoint that was signed with a backup; None if it is unsigned.
+    """Return the checkpoint that was signed with a backup; None for an unsigned backup.
 
-    Raises BackupError if the manifest is not as it was signed.
+    Raises BackupError if the manifest does not match its signature.
     """
     text = manifest_text(folder).decode("utf-8", "replace")
     try:

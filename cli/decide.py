@@ -148,7 +148,7 @@ def _exactly_one(*choices: bool) -> None:
 def _decide(
     ledger: Ledger, supplier: str, externals: Sequence[str], command: Command, done: str, *, as_json: bool
 ) -> None:
-    """Execute the command in batches, so that transactions stay short. Exit code 1 when any import was refused."""
+    """Execute the command in batches, so that transactions stay short. Exit with 1 if an import was refused."""
     changed, refusals = 0, []
     for outcome in decide_imports(ledger, supplier, externals, command, by=caused_by()):
         changed += outcome.recorded is not None
@@ -161,7 +161,7 @@ def _decide(
 
 
 def _why(refusal: Refused, done: str) -> str:
-    """Return the reason of a refusal. `done` is what the verb does, such as "cancelled"."""
+    """Return the reason of a refusal. `done` is the participle of the verb, such as "cancelled"."""
     if isinstance(refusal, IllegalTransition):
         return f"an import that is {refusal.status} cannot be {done}."
     return str(refusal)

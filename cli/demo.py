@@ -146,7 +146,7 @@ def _run_steps(console: Console, accounts: int, seed: int) -> bool:
 
 
 def _run(arguments: Sequence[str], output: str) -> int:
-    """Run a verb of importbook, which is a distribution of its own, in this process. Return its exit code."""
+    """Run a verb of importbook, which is a separate package, in this process. Return its exit code."""
     from importledger_client.commands.main import run
 
     if not output:
@@ -168,7 +168,7 @@ def curl_lines(base_url: str, api_key: str, external: str) -> list[str]:
 
 
 def _free_port(preferred: int) -> int:
-    """Return the wanted port, or any free one if it is taken."""
+    """Return the wanted port, or a free port if the wanted port is taken."""
     for port in (preferred, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -70,8 +70,8 @@ def graded(backups: Path | None = None) -> list[Finding]:
 def examine(backups: Path | None = None) -> Iterator[Finding]:
     """Run the checks that are possible, and yield their findings.
 
-    With a wrong setting that is the only finding; without a database, only checks that need none run. A check that an
-    error of the database interrupts is a finding, too.
+    A wrong setting is the only finding. Without a database, only checks run that need no database. If an error of the
+    database interrupts a check, the error is a finding.
     """
     try:
         settings = Settings.from_environment()
@@ -115,7 +115,7 @@ def examine(backups: Path | None = None) -> Iterator[Finding]:
 
 def _show(finding: Finding) -> None:
     """Print a finding on a terminal, in colour unless NO_COLOR is set."""
-    from rich.console import Console  # large, and most verbs print no colour
+    from rich.console import Console  # imported here: the library is large, and most verbs print no colour
     from rich.text import Text
 
     line = Text(_line(finding))

@@ -1,4 +1,4 @@
-"""The verb `history`: every event of an account or of a record of the market, or how two of its payloads differ."""
+"""The verb `history`: every event of an account or of a market record, or the difference of two of its payloads."""
 
 from collections.abc import Mapping
 
@@ -42,7 +42,10 @@ class MomentParam(click.ParamType[AsOf]):
 
 
 def position_of(moment: AsOf | None) -> int | None:
-    """Return the last position that belongs to a moment; None without one. Raises BadParameter for a future one."""
+    """Return the last position that belongs to a moment; None without a moment.
+
+    Raises BadParameter for a moment in the future.
+    """
     try:
         return answer_of(moment.position_in) if moment else None
     except MomentAhead as error:
@@ -120,7 +123,7 @@ def market_stream(name: str) -> str:
 
 
 def _print_event(recorded: Recorded, texts: Mapping[str, str], *, as_json: bool) -> None:
-    """Print an event. If it has only the id of a reason that was typed in the console, the text is printed."""
+    """Print an event. Instead of the id of a reason that was typed in the console, print the text of the reason."""
     entry = history_entry(recorded)
     if (reason := entry.data.get("reason", "")) in texts:
         entry = msgspec.structs.replace(entry, data=entry.data | {"reason": texts[reason]})

@@ -71,7 +71,7 @@ def suggestion(typed: str, present: Iterable[str]) -> str:
 
 
 def reason_texts(reasons: Iterable[str]) -> dict[str, str]:
-    """Return the text of each reason, also of one that the event stores only as an id; "" if it was erased."""
+    """Return the text of each reason, also of a reason that the event stores as an id; "" for an erased reason."""
     reason_ids = set(reasons)
     return (
         answer_of(texts_of, reason_ids)

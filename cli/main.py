@@ -13,7 +13,7 @@ from system.interpreter import load_without_searching
 from telemetry.log import begin_process
 
 ROLES = (["up"], ["api"], ["relay"], ["worker"])
-"""Verbs that run until they are stopped, and whose log a program reads."""
+"""Verbs that run until they are stopped, and write a log."""
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
@@ -30,7 +30,7 @@ INTERRUPTED = 130
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Return True if Ctrl-C caused it. click raises Abort for Ctrl-C, the end of input and the answer "no"."""
+    """Return True if Ctrl-C caused the error. click raises Abort for Ctrl-C, the end of input and the answer "no"."""
     return isinstance(error, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt)
 
 
@@ -51,14 +51,15 @@ def main() -> None:
             sys.exit(INTERRUPTED)
         print_line("importledger: Not confirmed: nothing was done.", err=True)
         sys.exit(1)
-    except BrokenPipeError:  # the reader of our output has gone
+    except BrokenPipeError:  # the reader of the output has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except DamagedInstallation as error:  # raised before modules that need the file are imported
         print_line(f"importledger: {error}", err=True)
         sys.exit(1)
     except Exception as error:
-        from cli.service.failures import print_failure  # it imports the large libraries whose errors it describes
+        # imported here: the module imports the large libraries whose errors it describes
+        from cli.service.failures import print_failure
 
         print_failure(error)
         sys.exit(1)

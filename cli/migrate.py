@@ -14,7 +14,7 @@ from eventstore.operations.migrate import NEWEST, Pending, applied_migrations, p
 from projections.versions.install import ProjectionChange, migrate_all, projection_changes
 
 NOTHING_TO_DO, CAN_BE_ROLLED, MUST_STOP = 0, 2, 3
-"""Exit codes of `--check`; 1 is for errors, as with every verb."""
+"""Exit codes of `--check`. Exit code 1 means an error, as for every verb."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -96,7 +96,7 @@ def migrate(is_check: bool, as_json: bool) -> int:
         url, owner = database_url(), admin_url()
     else:
         named = "DATABASE_URL" if settings.database_admin_url is None else "DATABASE_ADMIN_URL"
-        require_answer(owner, named, needs_schema=False)  # the service's role may still be without rights
+        require_answer(owner, named, needs_schema=False)  # the service's role may not have its rights yet
     with psycopg.connect(owner, autocommit=True) as connection:
         plan = plan_of(connection)
     if is_check:

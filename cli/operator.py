@@ -133,7 +133,8 @@ def set_supplier(code: str, settings: tuple[str, ...], as_json: bool) -> None:
         root = state.documents_root if state.documents_check != "off" else ""
     sentence = f"{code} is set." if done else f"{code} had these settings already."
     print_result(sentence, {"code": code, "is_changed": done is not None}, as_json=as_json)
-    from workers.actors.documents import why_unreachable  # it brings the market's rules, which take a while to compile
+    # imported here: the module imports the market's rules, which take a while to compile
+    from workers.actors.documents import why_unreachable
 
     if root and (why := why_unreachable(root, timeout_s=3.0)):
         print_line(f"The documents root {root} cannot be reached from here: {why}.", err=True)
@@ -241,9 +242,9 @@ def confirm_keys(key_ids: tuple[str, ...], as_json: bool) -> None:
 
 @contextlib.contextmanager
 def _owner_of(key_id: str) -> Iterator[tuple[Ledger, str]]:
-    """Open the log with the owner's rights, and yield it with the organisation that has this key.
+    """Open the log with the owner's rights, and yield it with the organisation of a key.
 
-    Raises ClickException for an unknown key, and for one that the block finds revoked.
+    Raises ClickException for an unknown key, and for a key that the block finds revoked.
     """
     owners = {row["key_id"]: row["organisation"] for row in _rows(SELECT_KEYS, 0)}
     if key_id not in owners:

@@ -1,6 +1,6 @@
 """Output of verbs: sentences or JSON, times as ISO 8601 with Z, `-` for an absent value, and progress bars.
 
-Text that importers chose cannot control the terminal, whichever verb prints it.
+Text that importers chose cannot control the terminal.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ _echo = click.echo
 def print_line(
     message: Any = None, file: Any = None, nl: bool = True, err: bool = False, color: bool | None = None
 ) -> None:
-    """Print as `click.echo` does. Control characters become escapes, which JSON decodes again."""
+    """Print a line like `click.echo`, with control characters as escapes, which JSON decodes again."""
     text = message.decode("utf-8", "replace") if isinstance(message, bytes) else "" if message is None else str(message)
     _echo(escaped_lines(text), file=file, nl=nl, err=err, color=color)
 
@@ -87,7 +87,8 @@ lines_option = click.option("--json", "as_json", is_flag=True, help="Output as o
 @contextmanager
 def progress_bar(unit: str, *, title: str = "", total: int | None = None) -> Iterator[Callable[..., None]]:
     """Show a progress bar in a terminal, and nothing elsewhere. Yield a function of (done, total, title)."""
-    from rich.console import Console  # large, and every role imports verbs that have a bar
+    # imported here: the library is large, and every role imports verbs with a progress bar
+    from rich.console import Console
     from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
     from rich.text import Text
 

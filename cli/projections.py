@@ -1,4 +1,4 @@
-"""The verb `projections`, and below it those that verify and repair a view that looks wrong."""
+"""The verb `projections`, with subcommands that verify and repair views."""
 
 import time
 from collections.abc import Sequence
@@ -168,7 +168,8 @@ def _rebuild(connection: Connection[Any], projection: Projection, jobs: int, *, 
             print_line(f"{name}: {are} parked: {text_of(parked[0])} …")
     previous, summary = live_version(connection, name), "the previous version had another definition"
     if not previous.is_outdated(projection):
-        # Compare as of one moment: the new version catches up with the live one, and that is rolled back.
+        # Compare as of one moment: the new version applies all events up to the live version's position, in a
+        # transaction that is rolled back.
         with side_by_side(admin_url(), connection, projection, built):
             comparison = compare(connection, projection, projection.home, built.schema, limit=0)
         result |= _counts(comparison)

@@ -47,7 +47,7 @@ def proof(
             raise click.ClickException("The log is empty: there is nothing to prove.")
         losses = _recorded_losses(connection, key)
         checkpoints = [(file, _checkpoint(file, key)) for file in against]
-        # A checkpoint of events whose loss is recorded is not consistent with the log; the verifier reports it.
+        # The log does not continue a checkpoint of events whose loss is recorded; the verifier reports this.
         consistent = {named.size: read_note(file) for file, named in checkpoints if not loss_of(named, losses)}
         newest = (sealed.checkpoint, sealed.note)
         made = write_proof(

@@ -1,4 +1,4 @@
-"""The verbs `proposals`, `approve` and `reject` of the second person."""
+"""The verbs `proposals`, `approve` and `reject`, with which a second person decides."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -94,7 +94,7 @@ def _request(ledger: Ledger, task_id: str) -> OwnerTaskRequested:
 
 
 def _proposal(ledger: Ledger, task_id: str) -> dict[str, Any]:
-    """Return the members of a proposal: its request as in the log, and its status."""
+    """Return the members of a proposal: its request in the log, and its status."""
     request, task = _request(ledger, task_id), answer_of(owner_task, task_id)
     assert isinstance(task, OwnerTask), "the view is written with the request"
     assert request.requested_at is not None, "a proposal has its time"
@@ -128,7 +128,7 @@ def _print(shown: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _text(value: Any) -> str:
-    """Return a value on one line: a subject as its words, and a preview with the words of its numbers."""
+    """Return a value on one line: the words of a subject, or the numbers of a preview with their words."""
     if isinstance(value, dict):
         if all(isinstance(number, int) for number in value.values()):
             return numbers_of(value)

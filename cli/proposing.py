@@ -1,4 +1,4 @@
-"""Proposals of verbs: an action that `IMPORTLEDGER_FOUR_EYES` lists is proposed, and not done at once."""
+"""Proposals of verbs: an action that `IMPORTLEDGER_FOUR_EYES` lists is only proposed."""
 
 import secrets
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from eventstore.log.ledger import Ledger
 from workers.proposals import with_preview
 
 ACTIONS = {kind: action for action, kind in SECOND_PERSON.items()}
-"""Names of actions in the setting and in sentences, by kind of task."""
+"""Names of actions in `IMPORTLEDGER_FOUR_EYES` and in sentences, by kind of task."""
 KEPT = {
     "post_account_data": "with records",
     "release": "released",
@@ -32,7 +32,7 @@ KEPT = {
     "unreadable": "with an unreadable event",
     "not_previewed": "that were not in the approved preview",
 }
-"""Reasons for which a revert keeps accounts, in words after their number."""
+"""Words after the numbers of accounts that are not reverted, by reason."""
 _WORDS = {
     "revertible": "revertible",
     "failed": "failed",
@@ -52,8 +52,9 @@ def is_listed(kind: OwnerTaskKind) -> bool:
 
 
 def authority() -> AuthorityKey:
-    """Return the key of the MACs that the relay checks. Raises SettingError without it."""
-    from cli.service.roles import request_key  # it imports the servers, which most verbs do not need
+    """Return the key of the MACs that the relay checks. Raises SettingError without this key."""
+    # imported here: the module imports the servers, which most verbs do not need
+    from cli.service.roles import request_key
 
     return AuthorityKey(request_key(Settings.from_environment()))
 
@@ -61,7 +62,7 @@ def authority() -> AuthorityKey:
 def is_proposed(
     ledger: Ledger, kind: OwnerTaskKind, arguments: Mapping[str, str], reason: str, *, by: str, as_json: bool
 ) -> bool:
-    """Write a proposal if a second person must approve it, and print its id and the command of that person.
+    """Write a proposal if a second person must approve the action, and print its id and the command that approves it.
 
     Returns False if nobody must approve it. Raises UsageError without a reason.
     """

@@ -68,7 +68,7 @@ def _replayed(file: Path, *, as_json: bool) -> Replayed:
             bodies[line.stream] = (
                 line.sha256,
                 body_of(line),
-            )  # the newest payload of a stream is the one that is processed
+            )  # a worker processes the newest payload of a stream
             continue
         recorded = line.recorded()
         for sentence in _different(history, recorded, bodies.get(recorded.stream)):
@@ -95,7 +95,7 @@ def _different(history: Replay, recorded: Recorded, body: tuple[str, bytes] | No
 def _changed_outcome(
     process: ImportProcess | None, recorded: Recorded, body: tuple[str, bytes] | None, terms: Callable[[], Terms]
 ) -> Iterator[str]:
-    """Yield a sentence if today's rules accept a payload that was refused, or refuse one that was processed.
+    """Yield a sentence if today's rules accept a payload that was refused, or refuse a payload that was processed.
 
     `body` is the digest and the content of the payload.
     """
@@ -113,12 +113,15 @@ def _changed_outcome(
 
 
 def _terms_of(settings: Supplier | None) -> Terms:
-    """Return the terms that follow from a supplier's settings; the default ones if the supplier is unknown."""
+    """Return the terms of a supplier's settings; the default terms for an unknown supplier."""
     settings = settings or Supplier()
     return Terms(strictness=settings.strictness, unknown_fields=settings.unknown_fields)
 
 
 def _is_of_rules(event: ImportErrored) -> bool:
-    """Return True if rules caused the error, and not a missing document or participant: an export has neither."""
+    """Return True if rules caused the error.
+
+    False for a missing document or participant, since an export has neither.
+    """
     missing = ("market_participant_not_found@", "path_does_not_exist_in_file_store@")
     return event.code == "account_failed_validation" and not any(p.startswith(missing) for p in event.problems)

@@ -44,7 +44,7 @@ from projections.versions.versions import rebuild
 from redaction.text import counted
 
 FEW_EVENTS = 10_000
-"""Events up to which this process builds the views faster than new processes would."""
+"""Events up to which this process builds the views without new processes, whose start would take longer."""
 _AGAIN = "erased before the restore"
 _SELECT_SIGNER = """
 SELECT split_part(note, E'\\n', 1), count(*) OVER () FROM log_checkpoints ORDER BY branch DESC, size DESC LIMIT 1
@@ -144,7 +144,7 @@ class Report:
 
 @contextlib.contextmanager
 def _empty_database(settings: Settings, data_dir: Path | None) -> Iterator[tuple[str, str]]:
-    """Migrate the database of the settings, or a new embedded one, and yield its URLs: service, administrator."""
+    """Migrate the database of the settings, or a new embedded database, and yield its URLs: service, administrator."""
     if settings.database_url is not None and data_dir is None:
         setting = "DATABASE_ADMIN_URL" if settings.database_admin_url else "DATABASE_URL"
         admin_url = require_answer(settings.database_admin_url or settings.database_url, setting, needs_schema=False)
@@ -208,7 +208,10 @@ def _report_access(access: RestoredAccess, report: Report) -> None:
 
 
 def _erased_again(admin_url: str, report: Report) -> Iterator[dict[str, str]]:
-    """Erase the persons who are erased according to the folder of keys, but not in the restored log. Yield each."""
+    """Erase the persons who were erased according to the folder of keys, but not in the restored log.
+
+    Yield each person.
+    """
     ledger = Ledger(admin_url, views=INLINE)
     try:
         with ledger.connection() as connection:
@@ -254,7 +257,7 @@ def _missing_key(database_url: str, target: Settings, of_backup: OwnCheckpoint |
 
 
 def _is_signed(of_backup: OwnCheckpoint, keys: Sequence[str]) -> bool:
-    """Return True if one of these verifier keys signed the checkpoint, and not only a key that came with the backup."""
+    """Return True if a trusted verifier key has signed the checkpoint. A key in the backup is not trusted."""
     try:
         read_signed(of_backup.note, keys)
     except Invalid:
@@ -265,7 +268,7 @@ def _is_signed(of_backup: OwnCheckpoint, keys: Sequence[str]) -> bool:
 def _problems(
     service_url: str, checkpoints: Sequence[CheckpointNote], keys: Sequence[str], position: int
 ) -> tuple[list[str], str]:
-    """Return the problems of the restored log, payloads and answers, a sentence each, and their counts in words."""
+    """Return the problems of the restored log, payloads and answers, each as a sentence, and the counts in words."""
     with psycopg.connect(service_url) as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL TIME ZONE 'UTC'")
@@ -310,10 +313,10 @@ def _report_problems(problems: Sequence[str], counts: str, report: Report) -> No
 def _report_comparison(admin_url: str, target: Settings, position: int, report: Report, *, is_verified: bool) -> None:
     """Compare the restored log with the checkpoints outside the database.
 
-    Reports a stop of the intake, or why no comparison was possible: then the relay compares when it starts, and the
-    intake waits for that. The sealing key is not required: keys that the log records are trusted too. With
-    `is_verified`, the log was compared with a checkpoint that the operator has kept; a place outside that has no
-    checkpoint then gets copies of the log's.
+    Reports a stop of the intake, or why no comparison was possible: then the relay compares the log when it starts, and
+    the intake waits for this comparison. The sealing key is not required, because keys that the log records are also
+    trusted. With `is_verified`, the log was compared with a checkpoint of the operator, and an empty place outside the
+    database gets copies of the log's checkpoints.
     """
     key, outside_store = known_key(target), checkpoint_copies(target)
     stopped = not_compared = None

@@ -1,7 +1,7 @@
-"""Access after a restore: the backup does not show keys that were revoked later, nor later users and passwords.
+"""Access after a restore, because a backup does not show which keys, users and passwords were revoked later.
 
 Events in the folder of keys that ended access after the backup are repeated. All other access waits for an operator:
-keys for `key confirm`, users for `user enable` and a new password.
+keys wait for `key confirm`, users for `user enable` and a new password.
 """
 
 from collections.abc import Sequence
@@ -33,9 +33,9 @@ class RestoredAccess(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def restored_access(admin_url: str, ended: Sequence[tuple[str, Event]], *, is_confirmed: bool) -> RestoredAccess:
-    """Repeat these events, and hold back all other access unless it is confirmed.
+    """Repeat events that ended access, and disable all other access unless it is confirmed.
 
-    Rebuild the views afterwards: until then no key is known, so none is valid meanwhile.
+    Call this before the views are rebuilt: without views, no key is valid.
     """
     ledger = Ledger(admin_url, views=())
     try:

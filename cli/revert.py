@@ -1,4 +1,4 @@
-"""The verbs `revert` and `release`: take accounts back before they are released, and release them."""
+"""The verbs `revert` and `release`."""
 
 from pathlib import Path
 
@@ -107,7 +107,7 @@ def _require(ledger: Ledger, supplier: str, external: str | None, run: str) -> N
 
 
 def _numbers_in(file: Path) -> tuple[str, ...]:
-    """Return the lines of a file, without empty ones. Raises ClickException if it has none."""
+    """Return the lines of a file, without empty lines. Raises ClickException if all lines are empty."""
     numbers = tuple(line for line in file.read_text("utf-8").splitlines() if line)
     if not numbers:
         raise click.ClickException(f"{file} must have at least one external account number.")

@@ -1,4 +1,4 @@
-"""The verb `sample`, which draws accounts of a run for an auditor and writes what is needed to check them."""
+"""The verb `sample`, which draws accounts of a run for an auditor, and writes the files to check these accounts."""
 
 import contextlib
 import hashlib
@@ -151,9 +151,12 @@ def _drawn(
     size: int,
     stratify: str | None,
 ) -> Drawn:
-    """Draw accounts. Raises ClickException if the run has none, or if there are more strata than accounts to draw."""
+    """Draw accounts.
+
+    Raises ClickException if the run has no accounts, or if there are more strata than accounts to draw.
+    """
     checkpoint, note = newest
-    wait_for_runs(connection)  # the checkpoint may be of later events than the run was looked up in
+    wait_for_runs(connection)  # the checkpoint may cover later events than the lookup of the run
     accounts = staged_accounts(connection, supplier, run, checkpoint.size)
     if not accounts:
         raise click.ClickException(f"The run {run} must have an account that the checkpoint covers. It has none.")
@@ -181,7 +184,7 @@ def _drawn(
 def _new_folder(output: Path) -> Iterator[Path]:
     """Yield a private folder beside the output, and rename it to the output at the end of the block.
 
-    If the block fails, the folder is removed. If the process is killed, its name begins with a dot.
+    If the block fails, the folder is removed. If the process is killed, a folder whose name begins with a dot remains.
     """
     folder = output.with_name(f".{output.name}.{secrets.token_hex(4)}")
     folder.mkdir(mode=0o700)

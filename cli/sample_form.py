@@ -12,7 +12,7 @@ _COLUMNS = (_LEFT, _LEFT + 28, 280, 338, 405, 460, 505)
 """Left edges of the columns, in points. The last three are boxes."""
 _BOXES = 3
 _MOST_LETTERS = 42
-"""Most characters of a text in a column. Longer ones are cut."""
+"""Most characters of a text in a column. Longer texts are cut."""
 
 TITLE = Sentence("Sample of accounts", "Stichprobe von Konten")
 TASK = Sentence(
@@ -32,7 +32,7 @@ ENDING = {
     "en": ("Remarks", "Name", "Place, date", "Signature"),
     "de": ("Bemerkungen", "Name", "Ort, Datum", "Unterschrift"),
 }
-"""Fields at the end. Here a person signs by hand, which has another German word than a digital signature."""
+"""Fields at the end, where a person signs by hand. German has different words for this and for a digital signature."""
 
 
 def form_of(lines: Sequence[Sentence], accounts: Sequence[tuple[str, int, str]], language: str) -> bytes:
@@ -103,7 +103,7 @@ class _Pages:
             self.draw(f"{x} {self.y - 2} 10 10 re S")
 
     def as_pdf(self) -> bytes:
-        """Return the file, with the number of each page at its foot."""
+        """Return the PDF file, with the number of each page at its foot."""
         for number, page in enumerate(self._pages, 1):
             page.append(f"BT /F1 8 Tf {_WIDTH - 90} 30 Td ({number} / {len(self._pages)}) Tj ET")
         fonts = " ".join(f"/{name} {3 + index} 0 R" for index, name in enumerate(_FONTS))

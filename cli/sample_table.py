@@ -1,4 +1,7 @@
-"""Table of a sample as a workbook (.xlsx). Every cell is text: Excel converts none, and none can be a formula."""
+"""Table of a sample as a workbook (.xlsx).
+
+Every cell is text, so that Excel converts no cell and no cell can be a formula.
+"""
 
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice
@@ -8,9 +11,9 @@ from redaction.private_files import open_private
 from schemas.sentence import Sentence, german_of
 
 _MOST_ROWS = 1_000_000
-"""Rows of a sheet. Further ones are on another sheet: Excel reads 1,048,576."""
+"""Rows of a sheet. Further rows are on another sheet, since Excel reads 1,048,576 rows."""
 _MOST_LETTERS = 32_000
-"""Most characters of a cell. Longer texts are cut: Excel reads 32,767."""
+"""Most characters of a cell. Longer texts are cut, since Excel reads 32,767 characters."""
 HEADINGS = {
     Sentence("No.", "Nr."): 6,
     Sentence("Account", "Konto"): 24,
@@ -32,9 +35,10 @@ NO_SOURCE = Sentence("the payload was erased or archived", "die Daten sind gelö
 
 def write_table(file: Path, rows: Iterable[Sequence[str]], language: str) -> None:
     """Write the rows below their headings, with a filter, in a private file."""
-    from xlsxwriter import Workbook  # no other verb needs it
+    from xlsxwriter import Workbook  # imported here: no other verb needs this library
 
-    options = {"constant_memory": True, "tmpdir": str(file.parent)}  # its temporary files hold the same texts
+    # temporary files of xlsxwriter contain the same texts
+    options = {"constant_memory": True, "tmpdir": str(file.parent)}
     with open_private(file) as output, Workbook(output, options) as workbook:
         text, heading = workbook.add_format({"num_format": "@"}), workbook.add_format({"bold": True})
         remaining, is_first = iter(rows), True
@@ -55,5 +59,5 @@ def write_table(file: Path, rows: Iterable[Sequence[str]], language: str) -> Non
 
 
 def _in(text: str, language: str) -> str:
-    """Return a text in the language, cut to the most characters of a cell."""
+    """Return a text in the language, cut to _MOST_LETTERS."""
     return str(german_of(text) if language == "de" else text)[:_MOST_LETTERS]

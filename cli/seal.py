@@ -1,4 +1,4 @@
-"""The verb `seal`, which signs the log as it is, or ends a stop of the intake."""
+"""The verb `seal`, which signs a checkpoint of the log, or ends a stop of the intake."""
 
 import json
 from typing import Any
@@ -62,7 +62,7 @@ def seal(former_key: str | None, position: int | None, accept: bool, reason: str
 
 
 def _accept(reason: str, *, as_json: bool) -> None:
-    """End a stop of the intake without sealing, or start an intake that waits until the log is compared."""
+    """End a stop of the intake without sealing, or start an intake that waits for the comparison of the log."""
     with connected() as connection:
         stop = intake_stop(connection)
         if stop is None and note_comparison(connection, by=caused_by(), reason=reason):

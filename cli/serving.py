@@ -1,4 +1,4 @@
-"""The verb `api`. It imports nothing of the workers, so that it starts quickly."""
+"""The verb `api`, which imports no code of the workers, so that it starts quickly."""
 
 import os
 import socket
@@ -73,18 +73,18 @@ def api(
     counts = None
     if counts_fd is not None:
         counts = SharedCounts(counts_fd, counts_index)
-        os.close(counts_fd)  # not for child processes
+        os.close(counts_fd)  # child processes must not inherit this
     headers = SANDBOX_HEADERS if settings.is_sandbox else ()
     serve(logged, host=host, port=port, fds=fds, counts=counts, headers=headers)
 
 
 def _console(settings: Settings) -> ConsoleSettings:
-    """Return the settings of the console, with all settings that its page about the system shows."""
+    """Return the settings of the console, including the settings that its page *System* shows."""
     shown = tuple(shown_settings(shown=("plain", "private")).items())
     return msgspec.structs.replace(settings.console, shown=shown, examine=_examined)
 
 
 def _examined() -> Sequence[object]:
-    from cli.doctor import graded  # large, and only one page needs it
+    from cli.doctor import graded  # imported here: the library is large, and only one page needs it
 
     return graded()

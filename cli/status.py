@@ -1,4 +1,4 @@
-"""The verb `status`: the status of one import, counts of a supplier's imports, and why requests were refused."""
+"""The verb `status`: the status of an import, counts of a supplier's imports, and reasons of refused requests."""
 
 from collections import Counter
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""A supplier's settings as `supplier set` and `supplier show` name them; all follow from `SupplierSettings`."""
+"""Names of a supplier's settings in `supplier set` and `supplier show`, derived from `SupplierSettings`."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ HELP = (
 
 
 def parsed_setting(text: str) -> tuple[str, Any]:
-    """Return the field and value in the log that NAME=VALUE means; NAME= means the default. Raises BadParameter."""
+    """Return the field and the value in the log for NAME=VALUE. NAME= sets the default. Raises BadParameter."""
     name, sign, word = text.partition("=")
     if name not in SUPPLIER_SETTINGS:
         raise click.BadParameter(f"{text!r}: there is no setting {name!r}, only {', '.join(SUPPLIER_SETTINGS)}.")

@@ -29,7 +29,7 @@ from redaction.private_files import open_private
 from redaction.text import cleaned, counted
 
 MAX_TAIL_BYTES = 2_000_000
-"""Bytes of the end of each log."""
+"""Bytes from the end of each log."""
 _LIBRARIES = ("psycopg", "starlette", "uvicorn", "msgspec", "dramatiq", "redis", "eventsourcing", "cryptography")
 _FIELDS = frozenset(
     {
@@ -38,10 +38,10 @@ _FIELDS = frozenset(
         *("imports", "streams", "supplier", "role", "exception"),
     }
 )
-"""Fields of the service's log lines that a bundle holds. They have neither account numbers nor organisations."""
+"""Fields of the service's log lines in a bundle, which contain neither account numbers nor organisations."""
 _STREAM = re.compile(rf"\b({'|'.join(AGGREGATES)})/.*", re.DOTALL)
 _HEALED = re.compile(r"(projections heal) .*", re.DOTALL)
-"""Arguments of `projections heal`. Like stream ids, they hold external account numbers, which may have blanks."""
+"""Arguments of `projections heal`, which, like stream ids, contain external account numbers, possibly with blanks."""
 _QUOTED = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`|=\([^)\n]*\)")
 _FRAME = re.compile(r'^\s*(File "[^"]*", line \d+, in \S+|[\w.]+(?=:)|[\w.]+$)', re.M)
 _POSTGRES = re.compile(r"^\S+ \S+ \S+ \[\d+\] (?:LOG|WARNING|ERROR|FATAL|PANIC|HINT):  .*$")
@@ -81,7 +81,7 @@ def support_bundle(output: Path | None, logs: tuple[Path, ...], *, as_json: bool
 
 
 def contents(environment: Mapping[str, str], logs: tuple[Path, ...]) -> Iterator[tuple[str, str]]:
-    """Yield the name and text of each file of a bundle. A part that cannot be read is replaced by the reason."""
+    """Yield the name and text of each file of a bundle. If a part cannot be read, the file has the reason."""
     yield "versions.json", _json(versions())
     yield "settings.json", _json(shown_settings(environment))
     findings = [finding_for_support(finding) for finding in examine()]
@@ -102,7 +102,7 @@ def versions() -> dict[str, str]:
 
 
 def line_for_support(line: str) -> str | None:
-    """Return the known fields of a log line; None for a line of another form, which may hold personal data."""
+    """Return the known fields of a log line; None for a line of another form, which may contain personal data."""
     try:
         result = json.loads(line)
     except ValueError:
@@ -121,7 +121,7 @@ def line_for_support(line: str) -> str | None:
 
 
 def tail_for_support(file: Path) -> str:
-    """Return the end of a log as `line_for_support` shows it, and the number of lines that were left out."""
+    """Return the last lines of a log in the form of `line_for_support`, and the number of lines that were left out."""
     with file.open("rb") as source:
         source.seek(max(0, file.stat().st_size - MAX_TAIL_BYTES))
         lines = source.read(MAX_TAIL_BYTES).decode("utf-8", "replace").splitlines()

@@ -166,7 +166,7 @@ def _change(email: str, kind: str, state: str, *, as_json: bool) -> None:
 
 
 def console_address(settings: Settings) -> str:
-    """Return the address of the console: of the settings, else of the service on the data folder."""
+    """Return the address of the console from the settings, or else from the service on the data folder."""
     if settings.console.url:
         return settings.console.url
     connections = DataFolder(settings.data_dir).read_connections() or {}
@@ -197,7 +197,10 @@ def _id_of(ledger: Ledger, email_or_id: str) -> str:
 
 
 def _suppliers(ledger: Ledger, organisation: str, codes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return `codes`, else the suppliers that the organisation's keys may access. Raises ClickException for none."""
+    """Return `codes`, or else the suppliers that the organisation's keys may access.
+
+    Raises ClickException if there are no suppliers.
+    """
     if codes:
         require_suppliers(ledger, *codes)
         return codes

@@ -1,6 +1,6 @@
-"""The verbs by group, with the code and an example of each, which ends its `--help`.
+"""The verbs by group, with the code and an example of each verb; the example is at the end of `--help`.
 
-Only the file of the verb that is typed is imported, so that it starts quickly.
+Only the file of the called verb is imported, so that the verb starts quickly.
 """
 
 from importlib import import_module
@@ -52,7 +52,7 @@ GROUPS = {
         "user": "cli.users:user",
     },
 }
-"""The file and function of each verb, by the groups of `--help` and in its order."""
+"""File and function of each verb, by the groups and in the order of `--help`."""
 VERBS = {name: target for group in GROUPS.values() for name, target in group.items()}
 
 

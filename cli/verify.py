@@ -1,4 +1,4 @@
-"""The verb `verify`, which compares the log with everything that was signed."""
+"""The verb `verify`, which compares the log with its signed checkpoints."""
 
 import json
 import re
@@ -83,7 +83,7 @@ def verify(
     notes = {file: _read_kind(file, "checkpoint that `seal` has printed", _refuse_other) for file in against}
     statements = {file: _read_kind(file, "certificate of a run", read_statement) for file in certificates}
     signed = _certificates(statements, trusted, forged)
-    # Read before the snapshot: the log grows and is sealed meanwhile.
+    # Read before the snapshot, because the log grows and is sealed meanwhile.
     checkpoints = [*signed, *_outside_checkpoints(settings, notes, unreadable)]
     check = check_log(database_url(), trusted, checkpoints, progress_bar("events"), is_full=is_full, jobs=jobs)
     problems = unreadable + check.problems
@@ -133,7 +133,7 @@ def _lines(check: LogCheck) -> Iterator[str]:
 
 
 def _raise_problems(problems: Sequence[str], forged: Sequence[str]) -> None:
-    """Print all problems, those of certificates first. Raises ClickException if there are any."""
+    """Print all problems, problems of certificates first. Raises ClickException if there are problems."""
     for sentence in [*forged, *problems]:
         click.echo(sentence, err=True)
     if forged and not problems:
@@ -149,7 +149,10 @@ def _raise_problems(problems: Sequence[str], forged: Sequence[str]) -> None:
 def _outside_checkpoints(
     settings: Settings, against: Mapping[Path, str], problems: list[str]
 ) -> Iterator[CheckpointNote]:
-    """Yield the checkpoints outside the database, and the caller's. An unreadable place is added to `problems`."""
+    """Yield the checkpoints outside the database, and the caller's checkpoints.
+
+    If the checkpoints outside cannot be read, add a problem.
+    """
     try:
         for source, note in checkpoint_copies(settings).notes():
             yield CheckpointNote(source, note)
@@ -160,7 +163,7 @@ def _outside_checkpoints(
 
 
 def _refuse_other(note: str) -> None:
-    """Raise Invalid for a text that does not have the form of a checkpoint."""
+    """Raise Invalid for a text that is not a checkpoint."""
     if not _CHECKPOINT.match(note):
         raise Invalid("this is no signed checkpoint")
 

@@ -14,7 +14,10 @@ from embedded.user import RunAs
 from eventstore.errors import OperatorError
 
 SOCKET_PATH_MAX = 90
-"""Bytes of the path of a folder of sockets: the system allows 107 with the file name. Beyond, a short path is used."""
+"""Bytes of the path of a folder of sockets, since the system allows 107 with the file name.
+
+For longer paths, a short path is used.
+"""
 
 
 class FolderInUse(OperatorError):
@@ -22,7 +25,7 @@ class FolderInUse(OperatorError):
 
 
 class FolderUnreachable(OperatorError):
-    """The data folder cannot be written to, or the user that the servers run as cannot reach it."""
+    """Nobody can write to the data folder, or the servers' user cannot reach it."""
 
 
 class DataFolder:
@@ -33,9 +36,9 @@ class DataFolder:
         self._lock: IO[str] | None = None
 
     def create(self, user: RunAs) -> None:
-        """Create the folder and its `secrets`, and let the servers' user enter it; folders above are not changed.
+        """Create the folder and its `secrets`, and allow the servers' user to enter it; parent folders are not changed.
 
-        Raises FolderUnreachable if that user cannot enter it, or nothing can be written to it.
+        Raises FolderUnreachable if the servers' user cannot enter it, or if it is not writable.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o711)
@@ -79,7 +82,7 @@ class DataFolder:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             unfinished = _private(file.with_suffix(f".{os.getpid()}"), secrets.token_urlsafe(32))
             try:
-                with contextlib.suppress(FileExistsError):  # the first of two at once wins
+                with contextlib.suppress(FileExistsError):  # if two processes create the secret, the first wins
                     os.link(unfinished, file)
             finally:
                 unfinished.unlink()
@@ -93,7 +96,9 @@ class DataFolder:
             return None
 
     def socket_folder(self, user: RunAs) -> Path:
-        """Return a folder for sockets that only the servers' user may enter; a temporary one for a too long path."""
+        """Return a folder for sockets that only the servers' user may enter; a temporary folder if the path is too
+        long.
+        """
         run = self.path / "run"
         if len(os.fsencode(run)) > SOCKET_PATH_MAX or "," in str(run):
             run = (
@@ -112,7 +117,7 @@ class DataFolder:
         return self.path / "secrets" / "dying_roles.json"
 
     def empty_metrics(self) -> Path:
-        """Return the folder of the roles' metrics, after deleting those of earlier processes."""
+        """Return the folder of the roles' metrics, after deleting the metrics of earlier processes."""
         folder = self.path / "metrics"
         folder.mkdir(mode=0o700, exist_ok=True)
         for file in folder.glob("*.db"):
@@ -122,7 +127,7 @@ class DataFolder:
     def write_failing_roles(self, failing: dict[str, str]) -> None:
         """Write the roles that fail at every start, with their last log lines, for the api processes.
 
-        On a full disk nothing is written.
+        Writes no file on a full disk.
         """
         with contextlib.suppress(OSError):
             _private(self.roles_file.with_suffix(".unfinished"), json.dumps(failing)).rename(self.roles_file)

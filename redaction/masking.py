@@ -1,7 +1,7 @@
 """Masking of personal data on pages. Pure.
 
-A masked value distinguishes two persons without identifying them. In a payload, every field is masked unless it is
-listed as harmless, so an unknown field never shows a person. Inside unknown fields, and inside fields that take any
+Two persons have different masked values, which do not identify them. In a payload, every field is masked unless it is
+listed as harmless, so an unknown field never shows a person. Inside unknown fields, and inside fields that accept any
 JSON, the names of members are masked, too.
 """
 
@@ -47,7 +47,7 @@ registers sender_address sign_up_reward smgw_configurations statements supply_ad
 tax_amounts transmission_system_operators
 """
 _OBJECTS = frozenset(_OBJECT_NAMES.split())
-"""Documented objects and lists of objects. The content of any other field is up to the importer."""
+"""Documented objects and lists of objects. The importer chooses the content of any other field."""
 _CLOSED = frozenset({"metadata", "notes", "references"})
 """Documented lists whose values are free text."""
 _VALUES = {"value": ("readings",)}

@@ -1,4 +1,4 @@
-"""Files with mode 0600, independent of the folder and the umask."""
+"""Files with mode 0600 in any folder and with any umask."""
 
 import os
 from pathlib import Path

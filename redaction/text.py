@@ -1,6 +1,6 @@
 """Escaping and redaction of text for logs and terminals: secrets, addresses, and characters that deceive a reader.
 
-`escaped` is for text from importers on a terminal. `cleaned` also redacts, and is applied to everything that is logged.
+`escaped` escapes text from importers for a terminal. `cleaned` also redacts, and is applied to all log lines.
 """
 
 import contextlib
@@ -42,7 +42,8 @@ _ACCOUNT = re.compile(
     r"(?ia)(?<![A-Z0-9])[A-Z]{2}[0-9]{2}(?:[A-Z0-9]{11,30}|(?:[ -][A-Z0-9]{4}){2,7}(?:[ -][A-Z0-9]{1,4})?)(?![A-Z0-9])"
 )
 _PLAIN = re.compile(r"[A-Za-z0-9-]{0,13}\Z")
-"""Text that is too short, and has too few signs, for any of these patterns: most codes and account numbers."""
+"""Text that is too short, and has too few signs, for all patterns of secrets, such as most codes and account numbers.
+"""
 
 _OURS = "api cli console redaction embedded eventstore market projections system schemas telemetry workers"
 OURS = frozenset(_OURS.split())
@@ -92,8 +93,9 @@ def cleaned(text: str) -> str:
 def message_of(error: BaseException) -> str:
     """Describe an error for a log: its class, and its message without quoted values.
 
-    Libraries quote values of payloads, rows and parameters, and the database adds rows below the first line. Errors of
-    this project name only ids, and Postgres quotes no values in messages about rights, names, disk space and time-outs.
+    Quoted values are removed because libraries quote values of payloads, rows and parameters, and the database adds
+    rows after the first line. Errors of this project contain only ids, and messages of Postgres about rights, names,
+    disk space and time-outs contain no values.
     """
     kind, sentence = type(error).__name__, str(error).strip()
     diagnosis = getattr(error, "diag", None)

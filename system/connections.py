@@ -3,11 +3,11 @@
 API_READS = 8
 API_LISTS = 4
 API_LOG = 10
-"""Connections of an api process that may write. One of them is reserved for the writer of the log."""
+"""Connections of an api process that may write. One connection is reserved for the writer of the log."""
 RELAY = 8
 WORKER = 12
 METRICS = 1
-"""Connections for metrics of each process, beside its pools."""
+"""Connections for metrics of each process, in addition to its pools."""
 RESERVED = 28
 """Connections of commands, of jobs of the database's owner, and the three that Postgres reserves for superusers."""
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 def hiding(*libraries: str) -> Iterator[None]:
     """Hide these libraries in the block, unless they are already imported.
 
-    Some libraries import others in case both are used, which takes most of a start: structlog imports rich to draw
-    tracebacks, redis imports the SDK of OpenTelemetry to measure itself.
+    Some libraries import other libraries for optional features, which takes most of the time of a start: structlog
+    imports rich to draw tracebacks, redis imports the SDK of OpenTelemetry to measure itself.
     """
     hidden: dict[str, None] = {name: None for name in libraries if name not in sys.modules}
     sys.modules.update(hidden)  # type: ignore[arg-type]  # as Python documents it for a module that must not be imported

@@ -4,12 +4,13 @@ import gc
 import sys
 
 SWITCH_INTERVAL_S = 0.01
-"""Seconds until a thread must yield the interpreter. Fewer switches keep the CPU caches warm."""
+"""Time until a thread must yield the interpreter [seconds]. Fewer switches make better use of the CPU caches."""
 SHORT_SWITCH_INTERVAL_S = 0.0005
-"""Switch interval if threads wait for one another, as requests of an api process wait for the log's writer [seconds].
+"""Switch interval for processes whose threads wait for each other, as requests of an api process wait for the log's
+writer [seconds].
 """
 LOADED = 200_000
-"""Objects after which garbage is collected during a start: more than a start creates."""
+"""Objects after which garbage is collected during a start, more objects than a start creates."""
 
 
 def load_without_searching() -> None:

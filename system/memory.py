@@ -7,7 +7,7 @@ from system.processors import GROUP, GROUPS, groups_of
 
 
 def usable_memory(group: Path = GROUP, groups: Path = GROUPS) -> int:
-    """Return the machine's memory, or the limit of its container if that is lower; 0 if it is unknown."""
+    """Return the machine's memory, or the limit of the container if this limit is lower; 0 if the memory is unknown."""
     files = [folder / "memory.max" for folder in groups_of(group, groups)]
     files.append(groups / "memory" / "memory.limit_in_bytes")  # version 1 of cgroups
     return min([_installed(), *(granted for granted in map(_granted, files) if granted is not None)])
@@ -21,7 +21,7 @@ def _installed() -> int:
 
 
 def _granted(file: Path) -> int | None:
-    """Return the limit in a file that holds bytes, or `max`; None if there is no limit."""
+    """Return the limit in a file with a number of bytes or `max`; None if there is no limit."""
     try:
         return int(file.read_text())
     except (OSError, ValueError):

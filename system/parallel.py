@@ -22,14 +22,14 @@ def processes(count: int) -> "Iterator[ProcessPoolExecutor]":
     The processes are forked and share memory: call this before threads start. Each opens its own connections. Only
     this process handles an interrupt from the keyboard.
     """
-    import multiprocessing  # large, and few roles use it
+    import multiprocessing  # imported here: the library is large, and few roles use it
     from concurrent.futures import ProcessPoolExecutor
 
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(count, mp_context=context, initializer=belong_to, initargs=(os.getpid(),)) as pool:
         with warnings.catch_warnings():  # threads of tests share nothing with the pool
             warnings.simplefilter("ignore", DeprecationWarning)
-            pool.submit(os.getpid)  # the first call starts all
+            pool.submit(os.getpid)  # the first call starts all processes
         try:
             yield pool
         finally:
@@ -37,7 +37,10 @@ def processes(count: int) -> "Iterator[ProcessPoolExecutor]":
 
 
 def spawned(count: int, begin: Callable[..., None], arguments: tuple[Any, ...]) -> "ProcessPoolExecutor":
-    """Return a pool of `count` spawned processes, which may start while threads run. Each calls `begin` first."""
+    """Return a pool of `count` spawned processes, which may start while threads run.
+
+    Each process calls `begin` first.
+    """
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 

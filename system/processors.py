@@ -28,7 +28,7 @@ def granted_cores(group: Path = GROUP, groups: Path = GROUPS) -> float:
 
 
 def groups_of(group: Path = GROUP, groups: Path = GROUPS) -> list[Path]:
-    """Return the folders of the process's cgroup and its parents; none if the system does not report them."""
+    """Return the folders of the process's cgroup and its parents; no folders if the system does not report them."""
     try:
         [path] = [line[3:] for line in group.read_text().splitlines() if line.startswith("0::/")]
     except (OSError, ValueError):

@@ -1,8 +1,8 @@
 """Files in which the processes of a service count together, written so that a full disk stops no process.
 
 The Prometheus client maps its files into memory. On a full disk, storing to a page of such a file ends the process
-(SIGBUS). Here the numbers live in the process's own memory, and `write_counts` copies them to the files. A copy that
-fails is repeated with the next one.
+(SIGBUS). This module keeps the counts in the memory of the process, and `write_counts` copies them to the files. If a
+copy fails, the next copy includes its counts.
 """
 
 import contextlib
@@ -22,10 +22,13 @@ _writing = threading.Lock()
 
 
 class CountsFile:
-    """The values of one process in the client's file format; replaces its `MmapedDict`. For one thread at a time."""
+    """The values of a process in the Prometheus client's file format; replaces the client's `MmapedDict`.
+
+    Not thread-safe.
+    """
 
     def __init__(self, filename: str) -> None:
-        """Continue with the content of the file. Counts begin at zero if it is damaged or cannot be read."""
+        """Continue with the content of the file. Counts begin at zero if the file is damaged or cannot be read."""
         self._filename = filename
         self._fd: int | None = None
         self._content, self._offsets = _read(filename)
@@ -33,12 +36,12 @@ class CountsFile:
         _files.append(self)
 
     def read_value(self, key: str) -> tuple[float, float]:
-        """Return the value of this key and its time, zero for a new one."""
+        """Return the value of a key and its time; zeros for a new key."""
         value, at = _VALUE.unpack_from(self._content, self._offset(key))
         return value, at
 
     def write_value(self, key: str, value: float, timestamp: float) -> None:
-        """Set the value. It is in the file after the next `write`."""
+        """Set the value of a key, which the next `write` copies to the file."""
         _VALUE.pack_into(self._content, self._offset(key), value, timestamp)
         self._is_written = False
 
@@ -46,13 +49,14 @@ class CountsFile:
         """Copy the values to the file, as far as the disk has space. Other threads may count meanwhile."""
         if self._is_written:
             return
-        self._is_written = True  # before the copy, so that later counts are written the next time
+        self._is_written = True  # reset before the copy, so that the next write includes later counts
         content = memoryview(bytes(self._content))
         try:
             if self._fd is None:
                 self._fd = os.open(self._filename, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             _write_all(self._fd, content[_HEAD:], _HEAD)
-            _write_all(self._fd, content[:_HEAD], 0)  # last, so that a reader never sees a length without its values
+            # write the length last, so that a reader never reads a length without its values
+            _write_all(self._fd, content[:_HEAD], 0)
         except OSError:
             self._is_written = False
 
@@ -67,7 +71,7 @@ class CountsFile:
 
 
 def count_in_files() -> None:
-    """Let the Prometheus client keep the values of several processes in such files."""
+    """Make the Prometheus client use `CountsFile` for the values of several processes."""
     values.MmapedDict = CountsFile  # type: ignore[assignment, attr-defined]
 
 

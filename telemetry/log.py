@@ -1,7 +1,7 @@
 """One line per event on standard error: JSON, or coloured text on a terminal. Lines have ids, never personal values.
 
-Every entry point calls `begin_process` first. All lines then pass `redaction.text`, also those of libraries, and
-errors are reported without local variables (`redaction.traced`).
+Every entry point calls `begin_process` first. After that, all lines, including lines of libraries, pass
+`redaction.text`, and errors are reported without local variables (`redaction.traced`).
 """
 
 import contextlib
@@ -22,9 +22,9 @@ from redaction.text import MAX_CLEANED, cleaned, cleaned_value, escaped, message
 from redaction.traced import trace_without_values, traced
 
 REPEATS_S = 60.0
-"""Seconds between two lines that report how often a line was repeated."""
+"""Time between two lines with the number of a line's repetitions [seconds]."""
 MAX_REPEATS = 1_000
-"""Different lines whose repetitions are counted. For a further one, the least recently logged one is dropped."""
+"""Different lines whose repetitions are counted. For a further line, the least recently logged line is dropped."""
 
 _encode_lines = msgspec.json.Encoder().encode_lines
 _decode_line = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -49,7 +49,7 @@ class Unfailing:
 
 
 class JsonLines:
-    """Stream that converts lines to JSON objects, unless they are JSON: for text that libraries and Python print."""
+    """Stream that converts lines of libraries and of Python to JSON objects, unless a line is JSON."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = Unfailing(stream)
@@ -72,7 +72,7 @@ class JsonLines:
 
 
 def line_as_json(line: str, **more: str) -> str:
-    """Return a line that is a JSON object unchanged; convert any other to one, without secrets and personal data."""
+    """Return a line as a JSON object without secrets and personal data. A JSON object stays unchanged."""
     with contextlib.suppress(msgspec.DecodeError, UnicodeError):
         _decode_line(line)
         return line
@@ -81,12 +81,12 @@ def line_as_json(line: str, **more: str) -> str:
 
 
 class LibraryHandler(logging.Handler):
-    """Logs the records of libraries (uvicorn, dramatiq, psycopg, asyncio, warnings) as our lines."""
+    """Logs the records of libraries (uvicorn, dramatiq, psycopg, asyncio, warnings) in our own form."""
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
         message = _message_of(record)
-        # Libraries repeat the error below their first line, with all its values.
+        # After the first line of a message, libraries repeat the error with all its values.
         more = {} if error is None else {"exc_info": error}
         message = message if error is None else message.split("\n", 1)[0]
         level = max(record.levelno, logging.DEBUG)
@@ -100,20 +100,21 @@ def _message_of(record: logging.LogRecord) -> str:
         record.args = tuple(message_of(part) if isinstance(part, BaseException) else part for part in record.args)
     try:
         return record.getMessage()
-    except Exception:  # arguments that do not fit their text
+    except Exception:  # the arguments do not fit the message
         return str(record.msg)
 
 
 class Repeats:
-    """Processor that logs a line once, and drops and counts its repetitions: one line per interval has their number.
+    """Processor that logs a line once, drops and counts its repetitions, and logs their number once per interval.
 
-    Lines are equal if their texts are; numbers are ignored. For lines of libraries, logger and template are compared.
+    Lines with the same text and other numbers count as repetitions. For lines of libraries, logger and template are
+    compared.
     """
 
     def __init__(self, interval_s: float = REPEATS_S) -> None:
         self._interval_s = interval_s
         self._shown: dict[int, tuple[float, int]] = {}
-        """Time of the last display, and number of repetitions since, by a hash of the line."""
+        """Time at which the line was last written, and number of later repetitions, by a hash of the line."""
 
     def __call__(self, _: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         """Raise DropEvent for a repetition within the interval."""
@@ -148,7 +149,7 @@ def clean(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str
 
 @lru_cache(maxsize=256)
 def _clean_name(name: str) -> str:
-    """Return the name without secrets. There are few names, since only this project's code chooses them."""
+    """Return the name without secrets. The results are cached, since there are few names."""
     return cleaned(name)
 
 
@@ -163,10 +164,10 @@ def is_verbose(level: str) -> bool:
 
 
 class GatheredLine(Protocol):
-    """Line that is written together with others of its kind: a Struct with the fields of the line."""
+    """Struct with the fields of a log line, for lines that are written together."""
 
     def readable(self) -> str:
-        """Return the line as text for people, without its end."""
+        """Return the line as text for people, without a line end."""
 
 
 def write_lines(form: str) -> Callable[[Sequence[GatheredLine]], None]:
@@ -191,7 +192,7 @@ _settings = ["warning", "auto"]
 
 
 def arguments_for_children() -> list[str]:
-    """Return the arguments (level, format) of `begin_process` for a child process that logs like this one."""
+    """Return the arguments (level, format) of `begin_process` for a child process with the same log."""
     return [*_settings]
 
 
@@ -201,10 +202,10 @@ def form_of_log() -> str:
 
 
 def begin_process(level: str, form: str = "auto", *, is_role: bool = False) -> None:
-    """Set up logging, warnings and traces without values. Every entry point calls it first.
+    """Set up logging, warnings and traces without values.
 
-    Another call changes level and form. For a role with the form `json`, all other text on standard error becomes JSON
-    objects too.
+    Every entry point must call this function first. Another call changes level and form. For a role with the form
+    `json`, all other text on standard error becomes JSON objects too.
     """
     _settings[:] = [level, form]
     threshold = getattr(logging, level.upper())

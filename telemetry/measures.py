@@ -1,7 +1,7 @@
-"""Counts and times of the service. They are dropped until a role installs a listener.
+"""Counts and times of the service, which are dropped until a role installs a listener.
 
-Code that has something to count calls `measures()`, and does not depend on the listener. Values of importers are never
-passed: only routes, codes, states and sizes.
+Code that counts calls `measures()`, and does not depend on the listener. Values of importers are never passed: only
+routes, codes, states and sizes.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ class Measures:
         """Count an answer. `route` is None for an unknown path, `status` if the client left before the answer."""
 
     def settle(self) -> None:
-        """Make counts visible to other processes. Code that answers requests calls it at an interval."""
+        """Make counts visible to other processes. Code that answers requests calls `settle` at an interval."""
 
     def refused(self, code: str) -> None:
         """Count a request, or a line of a bulk body, that was refused with this code."""

@@ -1,7 +1,7 @@
 """Spans by OpenTelemetry, exported as its standard variables say (OTEL_EXPORTER_OTLP_ENDPOINT and others).
 
-The caller decides whether a request is traced: a sampled `traceparent` is traced. Of requests without one, every
-hundredth begins a trace, unless OTEL_TRACES_SAMPLER is set. Requests without a trace cost almost nothing.
+A request with a sampled `traceparent` is traced. Every hundredth request without `traceparent` begins a trace, unless
+OTEL_TRACES_SAMPLER is set. Requests without a trace take almost no time for tracing.
 """
 
 import random
@@ -34,7 +34,7 @@ class _Request(RequestSpan):
         self.traceparent = traceparent_of(span)
 
     def end(self, method: str, route: str | None, status: int | None, request_id: str) -> None:
-        """End the span, with its route and the id under which the log has the request; without path and values."""
+        """End the span with the request's route and id, but without path and values."""
         span = self._span
         span.update_name(f"{method} {route}" if route else method)
         span.set_attribute("http.request.method", method)
@@ -82,7 +82,7 @@ class OpenTelemetry(Spans):
 
     @contextmanager
     def of_work(self, name: str, traceparents: Sequence[str]) -> Iterator[str]:
-        """Make no span if no part of the work was traced before."""
+        """Make a span only if a part of the work was traced before."""
         contexts = [
             get_current_span(_propagator.extract({"traceparent": traceparent}, Context())).get_span_context()
             for traceparent in dict.fromkeys(traceparents)

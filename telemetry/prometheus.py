@@ -1,7 +1,8 @@
 """Measures for Prometheus, by its official client: in memory, or in files that several processes share.
 
-Below a supervisor, all roles write into one folder (the client's multiprocess mode), each under its own name. So any
-role can answer for all, and a role that restarts continues its counts. A single role keeps its counts in memory.
+Below a supervisor, all roles write into one folder (the client's multiprocess mode), each under its own name, so that
+any role can expose the metrics of all roles, and a restarted role continues its counts. A role that runs alone keeps
+its counts in memory.
 """
 
 import os
@@ -22,7 +23,7 @@ from telemetry.counts_file import count_in_files, write_counts
 from telemetry.measures import Measures
 
 MAX_CODES = 300
-"""Codes of refusals with a series of their own. More are counted as `other`."""
+"""Codes of refusals with a separate series. Further codes are counted as `other`."""
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _APPEND_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
@@ -30,10 +31,10 @@ _SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 400, 800)
 
 
 class _SharedCounts(MultiProcessCollector):
-    """Counts of all processes of a folder."""
+    """Collector of the counts of all processes of a folder."""
 
     def collect(self) -> Iterable[Metric]:
-        """Merge the files, without empty ones: a starting process creates those, and the client cannot read them."""
+        """Merge the files except empty files, which a starting process creates and the client cannot read."""
         write_counts()
         files = [str(file) for file in Path(self._path).glob("*.db") if file.stat().st_size]
         return self.merge(files, accumulate=True)  # type: ignore[no-untyped-call, no-any-return]
@@ -79,7 +80,7 @@ class PrometheusMeasures(Measures):
         self._of_request: dict[tuple[str, str | None, int | None], tuple[Counter, Histogram]] = {}
 
     def answered(self, method: str, route: str | None, status: int | None, duration_s: float) -> None:
-        method_label = method if method in _METHODS else "other"  # any other method would make a series
+        method_label = method if method in _METHODS else "other"  # a stranger could make a series with any other method
         counted = self._of_request.get((method_label, route, status))
         if counted is None:
             route_label = route or "none"
@@ -136,7 +137,7 @@ class PrometheusMeasures(Measures):
         self._pool_stats[name] = now
 
     def queued(self, appends: int) -> None:
-        """Set the number of queued appends, and with it the memory and CPU time of the process."""
+        """Set the number of queued appends, and the memory and CPU time of the process."""
         self._queued.labels(self._role).set(appends)
         used = resource.getrusage(resource.RUSAGE_SELF)
         self._memory.labels(self._role).set(_resident_bytes())
@@ -145,9 +146,10 @@ class PrometheusMeasures(Measures):
 
 
 def begin_measures(role: str, *, is_shared: bool) -> PrometheusMeasures:
-    """Return the measures of this process, a role of this name. Shared ones go to PROMETHEUS_MULTIPROC_DIR.
+    """Return the measures of this process.
 
-    The name must be unique: two processes would write into one file.
+    Shared measures are written to PROMETHEUS_MULTIPROC_DIR. The name of the role must be unique, or two processes would
+    write into the same file.
     """
     if is_shared:
         count_in_files()
@@ -156,7 +158,7 @@ def begin_measures(role: str, *, is_shared: bool) -> PrometheusMeasures:
 
 
 def exposed(measures: PrometheusMeasures, shared: Path | None) -> CollectorRegistry:
-    """Return the registry of all metrics: those of every process that shares the folder, or of this process."""
+    """Return the registry of the metrics of all processes that share the folder, or of this process."""
     if shared is None:
         PlatformCollector(registry=measures.registry)
         ProcessCollector(registry=measures.registry)

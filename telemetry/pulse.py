@@ -1,4 +1,4 @@
-"""Thread that reads the state of pools and queues for metrics, at an interval."""
+"""Thread that reports the state of pools and queues as metrics, at an interval."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ import structlog
 from telemetry.supervision import supervision
 
 EVERY_S = 5.0
-"""Seconds between two rounds."""
+"""Interval between two reports [seconds]."""
 
 logger = structlog.get_logger()
 

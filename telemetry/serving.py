@@ -10,7 +10,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from telemetry.supervision import supervision
 
 Expose = Callable[[str], tuple[bytes, str]]
-"""Returns the metrics and their media type, for an Accept header."""
+"""Function that returns the metrics and their media type, for an Accept header."""
 CLIENT_TIMEOUT_S = 10.0
 
 
@@ -18,7 +18,7 @@ class _Handler(WSGIRequestHandler):
     timeout = CLIENT_TIMEOUT_S
 
     def log_message(self, *_: Any) -> None:
-        """Log nothing: scrapes are not requests of users."""
+        """Log no line, since scrapes are not requests of users."""
 
 
 class _Server(ThreadingMixIn, WSGIServer):
@@ -27,17 +27,18 @@ class _Server(ThreadingMixIn, WSGIServer):
     def __init__(self, listening: socket.socket) -> None:
         super().__init__(listening.getsockname()[:2], _Handler, bind_and_activate=False)
         self.socket.close()
-        listening.setblocking(False)  # several processes share it: another one may have accepted the connection
+        # several processes share the socket: another process may have accepted the connection
+        listening.setblocking(False)
         self.socket = listening
         self.server_name, self.server_port = "", listening.getsockname()[1]
         self.setup_environ()
 
     def handle_error(self, *_: Any) -> None:
-        """Ignore clients that go away."""
+        """Ignore clients that disconnect."""
 
 
 def serve_metrics(listening: Sequence[socket.socket], expose: Expose) -> None:
-    """Answer on these sockets until the process ends."""
+    """Answer requests for metrics on listening sockets until the process ends."""
 
     def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         path, method = environ["PATH_INFO"].rstrip("/"), environ["REQUEST_METHOD"]
@@ -52,7 +53,7 @@ def serve_metrics(listening: Sequence[socket.socket], expose: Expose) -> None:
 
 
 def serve_in_threads(listening: Sequence[socket.socket], name: str, answer: Callable[..., Iterable[bytes]]) -> None:
-    """Answer on these sockets by a WSGI application, in threads of this name, until the process ends."""
+    """Serve a WSGI application on listening sockets, in threads with a name, until the process ends."""
     for opened in listening:
         server = _Server(opened)
         server.set_app(answer)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 
 class RequestSpan:
-    """Span of one request. `traceparent` is its place in the trace in W3C's form."""
+    """Span of a request. `traceparent` identifies the span in its trace, in W3C's form."""
 
     traceparent = ""
 
@@ -23,16 +23,16 @@ class Spans:
     is_on = False
 
     def of_request(self, headers: Sequence[tuple[bytes, bytes]]) -> RequestSpan | None:
-        """Return the span of a request with this header; None if it is not traced."""
+        """Return the span of a request with a `traceparent` header; None if the request is not traced."""
         return None
 
     @contextmanager
     def of_work(self, name: str, traceparents: Sequence[str]) -> Iterator[str]:
-        """Record a span for the block, linked to these trace contexts. Yields its `traceparent`, "" without a span."""
+        """Record a span for the block, linked to trace contexts. Yields the span's `traceparent`, "" without a span."""
         yield ""
 
     def close(self) -> None:
-        """Send the spans that have not been sent."""
+        """Send the remaining spans."""
 
 
 _installed = [Spans()]

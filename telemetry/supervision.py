@@ -1,7 +1,7 @@
 """Supervise work that lasts as long as its process: threads, tasks, and parts of them.
 
-Work that fails unexpectedly is restarted after a pause. It is reported as a trouble, with its last error, until it
-works again. A test finds threads that are started elsewhere.
+Work that fails unexpectedly starts again after a pause. Failing work is reported as a trouble, with its last error,
+until it succeeds again. A test finds threads that are started without this module.
 """
 
 import asyncio
@@ -17,22 +17,22 @@ from redaction.text import message_of
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0
 LOGGED_EVERY_S = 60.0
-"""Seconds between two lines about work that fails with the same error."""
+"""Time between two lines about work that fails with the same error [seconds]."""
 FORGOTTEN_AFTER_S = 120.0
-"""Seconds without another failure after which work that does not report its success counts as working."""
+"""Time without another failure after which work that reports no success counts as working [seconds]."""
 
 logger = structlog.get_logger()
 
 
 class Trouble(msgspec.Struct, frozen=True, kw_only=True):
-    """Work that has failed and has not succeeded since. `name` is that of the work, `error` the last error."""
+    """Work that has failed and has not succeeded since. `name` is the name of the work, `error` the last error."""
 
     name: str
     error: str
     times: int
     """Failures in a row."""
     is_waiting: bool
-    """True if the work only waits for a server that is away."""
+    """True if the work only waits for an unavailable server."""
 
 
 class _Failing(msgspec.Struct):
@@ -49,7 +49,7 @@ class Supervision:
         self._failing: dict[str, _Failing] = {}
         self._lock = threading.Lock()
         self.changed = threading.Event()
-        """Set when a trouble begins or ends."""
+        """Event that is set when a trouble begins or ends."""
 
     def thread(self, name: str, work: Callable[[], None], stop: threading.Event | None = None) -> threading.Thread:
         """Start a thread that does the work until it returns, or fails after `stop` is set."""
@@ -63,7 +63,7 @@ class Supervision:
         while True:
             try:
                 work()
-            except Exception as error:  # unexpected: this is what the supervisor is for
+            except Exception as error:  # any unexpected error: the work starts again
                 if stop.wait(self.failed(name, error)):
                     return
             else:
@@ -78,7 +78,7 @@ class Supervision:
             while True:
                 try:
                     await work()
-                except Exception as error:  # unexpected, as above
+                except Exception as error:  # any unexpected error: the work starts again
                     await asyncio.sleep(self.failed(name, error))
                 else:
                     self.works(name)
@@ -90,7 +90,7 @@ class Supervision:
     def part(self, name: str, *, passes: Callable[[Exception], bool]) -> Iterator[None]:
         """Catch and report an error of the block, so that other parts of the work continue.
 
-        Errors for which `passes` returns True are raised: they concern all of the work.
+        Errors for which `passes` returns True are raised, because they concern all of the work.
         """
         try:
             yield
@@ -102,12 +102,13 @@ class Supervision:
             self.works(name)
 
     def failed(self, name: str, error: Exception, *, is_waiting: bool = False, is_logged: bool = False) -> float:
-        """Record a failure, and log it unless it was logged a moment ago. Return the seconds before the next try.
+        """Record a failure, and log it unless it was logged a moment ago.
 
-        `is_waiting`: the work only waits for a server that is away. `is_logged`: the caller has logged the failure.
+        Return the seconds before the next try. `is_waiting`: the work only waits for an unavailable server.
+        `is_logged`: the caller has logged the failure.
         """
         now, text = time.monotonic(), message_of(error)
-        if is_waiting:  # the kind of error adds nothing then
+        if is_waiting:  # the class of the error adds no information
             text = text.removeprefix(f"{type(error).__name__}: ")
         with self._lock:
             before = self._current(name)
@@ -159,4 +160,4 @@ class Supervision:
 
 
 supervision = Supervision()
-"""The supervision of this process."""
+"""Supervision of all work in this process."""

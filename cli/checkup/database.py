@@ -26,12 +26,12 @@ from schemas.sentence import Sentence
 GIGABYTE = 2**30
 MAX_CLOCK_DIFFERENCE_S = 2.0
 MIN_FREE, WARNED_FREE = 0.02, 0.10
-"""Free shares of the disk. Below the first is an error, below the second a warning."""
+"""Free share of the disk: below MIN_FREE `doctor` reports an error, below WARNED_FREE a warning."""
 WARNED_DAYS = 14
-"""Days until the disk is full, below which is a warning."""
+"""Days until the disk is full. Fewer days are a warning."""
 MAX_KEPT_WAL_GB = 10
 WARNED_AGE, MAX_AGE = 500_000_000, 1_500_000_000
-"""Transactions since the oldest that is not frozen; Postgres takes no more writes at two thousand million."""
+"""Age of the oldest transaction that is not frozen. Postgres refuses writes at an age of two thousand million."""
 OLDEST_POSTGRES = 150_000
 WARNED_DEAD_ROWS = 10_000_000
 _DEAD = """
@@ -43,7 +43,7 @@ _ARCHIVER = (
 
 
 def server_version(context: DatabaseCheckInput) -> Iterator[Finding]:
-    """Report the versions of the software and of Postgres, and warn of a Postgres that is not tested."""
+    """Report the versions of the software and of Postgres, and warn of an untested version of Postgres."""
     server = context.connection.info.server_version
     versions = f"importledger {CODE_VERSION}, Python {platform.python_version()}, Postgres {server // 10_000}."
     if server < OLDEST_POSTGRES:
@@ -131,7 +131,7 @@ def rights(context: DatabaseCheckInput) -> Iterator[Finding]:
 
 
 def replication(context: DatabaseCheckInput) -> Iterator[Finding]:
-    """Report the standbys, and warn of much write-ahead log that is kept for replication slots."""
+    """Report the standbys, and warn of much write-ahead log for replication slots."""
     server = context.vitals("server")
     count = server.synchronous_standbys
     standbys = Sentence("{number} synchronous standbys", "Synchrone Standby-Server: {number}", number=count)
@@ -226,7 +226,7 @@ def disk(context: DatabaseCheckInput) -> Iterator[Finding]:
 
 
 def free_space(context: CheckInput, day_bytes: int = 0) -> Iterator[Finding]:
-    """Check the free space in the data folder, if it holds the embedded database, and the days until it is full."""
+    """Check the free space in the data folder of an embedded database, and the days until the disk is full."""
     folder = context.settings.data_dir
     is_here = context.settings.database_url is None or context.settings.roles_file is not None
     if not is_here or not folder.exists():

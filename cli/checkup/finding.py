@@ -17,7 +17,7 @@ Grade = Literal["good", "warned", "wrong"]
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=False):
-    """Result of one check: a sentence, and the command or instruction that helps if it is not good."""
+    """Result of a check: a sentence, and for a fault the command or instruction that fixes it."""
 
     check: str
     state: Grade
@@ -62,7 +62,7 @@ def _german(number: str) -> str:
 
 
 class CheckInput(msgspec.Struct, frozen=True, kw_only=True):
-    """Input of checks that need no database: settings, and the folder of backups if it is given."""
+    """Input of checks that need no database: settings, and the folder of backups or None."""
 
     settings: Settings
     backups: Path | None = None
@@ -74,10 +74,13 @@ class DatabaseCheckInput(CheckInput, frozen=True, kw_only=True):
     database_url: str
     connection: Connection[Any]
     parts: dict[str, Vitals] = {}
-    """Parts of the vitals that were read already, by name."""
+    """Parts of the vitals that were already read, by name."""
 
     def vitals(self, part: str) -> Vitals:
-        """Return the numbers of this part (see `PARTS`), read once. Raises psycopg.Error if they cannot be read."""
+        """Return the numbers of a part (see `PARTS`), which is read once.
+
+        Raises psycopg.Error if the part cannot be read.
+        """
         if part not in self.parts:
             names = tuple(projection.name for projection in FOLLOWING)
             self.parts[part] = read_part(self.connection, names, part)
@@ -87,6 +90,6 @@ class DatabaseCheckInput(CheckInput, frozen=True, kw_only=True):
         return rows_of(self.connection, query, *parameters)
 
     def value(self, query: Any, *parameters: Any) -> Any:
-        """Return the single value that a query selects; None if there is no row."""
+        """Return the value of a query with one column; None without a row."""
         rows = self.rows(query, *parameters)
         return rows[0][0] if rows else None

@@ -36,7 +36,7 @@ DECIDE = Sentence(
     "importledger seal --continue-from N --reason TEXT, or importledger seal --accept --reason TEXT",
     "importledger seal --continue-from N --reason TEXT, oder importledger seal --accept --reason TEXT",
 )
-"""Commands for a log that does not continue what was signed."""
+"""Commands for a log that does not match its signed checkpoints."""
 
 
 def roles(context: DatabaseCheckInput) -> Iterator[Finding]:
@@ -100,7 +100,7 @@ def projections(context: DatabaseCheckInput) -> Iterator[Finding]:
                 findings.append(
                     warned("projections", Sentence("{name} is outdated.", "{name} ist veraltet.", name=name), rebuild)
                 )
-            elif (lag := lags.get(name)) is not None and lag.seconds > MAX_LAG_S:  # inline projections have none
+            elif (lag := lags.get(name)) is not None and lag.seconds > MAX_LAG_S:  # inline projections have no lag
                 todo = Sentence("look at the relay's log", "Protokollzeilen des Relays lesen")
                 findings.append(warned("projections", _behind(command(name), lag), todo))
     sentence = Sentence(
@@ -147,7 +147,7 @@ def heal_command(name: str, stream: str) -> str:
 
 
 def lag(context: DatabaseCheckInput) -> Iterator[Finding]:
-    """Check the lag behind the log of each follower that has no check of its own."""
+    """Check the lag of each follower that has no separate check."""
     for name, behind in context.vitals("events").lags.items():
         if name not in FOLLOWING:
             continue
@@ -278,7 +278,7 @@ def sealing(context: DatabaseCheckInput) -> Iterator[Finding]:
 
 
 def redis(context: CheckInput) -> Iterator[Finding]:
-    """Check that Redis answers, if one is used."""
+    """Check that Redis answers, if a Redis URL is set."""
     from workers.redis_address import why_no_redis  # large
 
     connections = DataFolder(context.settings.data_dir).read_connections() or {}
@@ -355,7 +355,7 @@ def mail(context: DatabaseCheckInput) -> Iterator[Finding]:
 
 
 def why_no_mail_server(server: MailServer) -> Sentence | None:
-    """Return the reason why a session with this mail server cannot be opened; None if it can. Does not log in."""
+    """Return the reason why no session with a mail server can be opened, or None. Does not log in."""
     host, port = server.address
     try:
         with mail_session(server, timeout_s=MAIL_TIMEOUT_S, logs_in=False):
@@ -368,7 +368,7 @@ def why_no_mail_server(server: MailServer) -> Sentence | None:
 
 
 def backups(context: CheckInput) -> Iterator[Finding]:
-    """Check the age of the newest backup, if the folder of backups is given."""
+    """Check the age of the newest backup in the folder of backups, if `--backups` names it."""
     if context.backups is None:
         sentence = Sentence(
             "Backups were not checked: pass their folder.", "Sicherungen wurden nicht geprüft: Ihr Ordner fehlt."

@@ -1,6 +1,7 @@
 """Metrics of the whole service, read from the database at each scrape.
 
-Every role with `/metrics` exposes the same numbers, so they show a stopped role even when its process is gone.
+Every role with `/metrics` exposes the same numbers, so the metrics show a stopped role even after its process has
+ended.
 """
 
 import threading
@@ -20,15 +21,15 @@ from projections import FOLLOWING
 from projections.queries.vitals import Vitals, read_vitals
 
 FRESH_S = 2.0
-"""Seconds for which an answer of the database is reused."""
+"""Time for which an answer of the database is reused [seconds]."""
 SIZES_EVERY_S = 60.0
 MAX_SUPPLIERS = 500
-"""Suppliers with series of their own, first by name. All others share one series."""
+"""Suppliers with a separate series, the first by name. All other suppliers share one series."""
 _SESSION = "SET statement_timeout = '2s'; SET lock_timeout = '1s'; SET TIME ZONE 'UTC'"
 
 
 class ServiceCollector(Collector):
-    """Collector of metrics with a database connection of its own, which blocks no request."""
+    """Collector of metrics with a separate database connection, which blocks no request."""
 
     def __init__(
         self, database_url: str, *, durability: Durability = "local", certificates: Sequence[Path] = ()
@@ -154,14 +155,14 @@ def server_metrics(overview: Vitals, sizes: Vitals) -> Iterator[Metric]:
 
 
 def certificate_metrics(files: Sequence[Path]) -> Iterator[Metric]:
-    """Yield, for each file, when the first of its certificates expires. An unreadable file counts as expired."""
+    """Yield the first expiry of the certificates in each file. An unreadable file counts as expired."""
     ends = {str(file): ends_at(file).timestamp() for file in files}
     yield _labelled("certificate_ends_timestamp_seconds", "End of a certificate.", "file", ends)
 
 
 def ends_at(file: Path) -> datetime:
-    """Return when the certificate of a PEM file that expires first does so; 1970 if none can be read."""
-    from cryptography import x509  # large, and most services have no certificate
+    """Return the first expiry of the certificates in a PEM file; 1970 if no certificate can be read."""
+    from cryptography import x509  # imported here: the library is large, and most services have no certificate
 
     try:
         certificates = x509.load_pem_x509_certificates(file.read_bytes())
@@ -179,7 +180,7 @@ def _labelled(name: str, text: str, label: str, numbers: Mapping[str, float]) ->
 
 
 def _gauges(*rows: tuple[str, str, float | None]) -> Iterator[GaugeMetricFamily]:
-    """Yield a metric for each (name, text, value); without a sample if the value is None."""
+    """Yield a metric for each (name, text, value). A metric with the value None has no sample."""
     for name, text, value in rows:
         family = GaugeMetricFamily(f"importledger_{name}", text)
         if value is not None:

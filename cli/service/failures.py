@@ -14,7 +14,7 @@ from redaction.text import cleaned
 
 
 def failure_sentence(error: Exception) -> str | None:
-    """Return the sentence for an operator, on two lines at most; None for an unexpected error."""
+    """Return the sentence for an operator, on at most two lines; None for an unexpected error."""
     match error:
         case click.UsageError():
             where = error.ctx.command_path if error.ctx else "importledger"
@@ -41,7 +41,7 @@ def failure_sentence(error: Exception) -> str | None:
 
 
 def print_failure(error: Exception) -> None:
-    """Print the sentence. An unexpected error is logged too, with its traceback."""
+    """Print the sentence of an error. An unexpected error is also logged, with its traceback."""
     sentence = failure_sentence(error)
     if sentence is None:
         sentence = f"This should not have happened ({type(error).__name__}); the line above says where."

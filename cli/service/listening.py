@@ -1,4 +1,4 @@
-"""Sockets to listen on. They are opened before anything is started, so that an error is reported at once."""
+"""Listening sockets, which are opened before any process is started, so that an error is reported at once."""
 
 import errno
 import socket
@@ -9,7 +9,7 @@ from cli.service.settings import SettingError, Settings
 
 OPTIONS = ("--host", "--port")
 METRICS = ("IMPORTLEDGER_METRICS_HOST", "IMPORTLEDGER_METRICS_PORT")
-"""Names of the options or settings of host and port, for the sentence that names the wrong one."""
+"""Names of the options or settings of host and port, for error sentences."""
 
 
 def base_url_of(host: str, port: int) -> str:
@@ -47,14 +47,14 @@ def listening_on(host: str, port: int, named: tuple[str, str] = OPTIONS) -> list
 
 
 def metrics_sockets(settings: Settings) -> list[socket.socket]:
-    """Open a socket for each address of the port for metrics, if one is set. Raises SettingError."""
+    """Open a socket for each address of the metrics port, if a metrics port is set. Raises SettingError."""
     if settings.metrics_port is None:
         return []
     return listening_on(settings.metrics_host, settings.metrics_port, METRICS)
 
 
 _NO_SUCH_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
-"""Errors of addresses of a family that this machine does not have."""
+"""Errors for addresses of a family (IPv4, IPv6) that this machine does not have."""
 
 
 def _listening(family: int, kind: int, protocol: int, address: Any) -> socket.socket:

@@ -1,4 +1,4 @@
-"""Metrics and traces of a role: counting from its start, a port for metrics, and spans if an exporter is set."""
+"""Metrics and traces of a role: counts from its start, a port for metrics, and spans if an exporter is set."""
 
 import os
 import socket
@@ -38,7 +38,7 @@ class Observed:
         self.expose: Expose = lambda accept: encoded_metrics(registry, accept)
 
     def report(self, *reports: Callable[[], None]) -> None:
-        """Call these functions, which report metrics, now and every few seconds until `stop`."""
+        """Call functions that report metrics, now and every few seconds until `stop`."""
         start_pulse(reports, self._stop)
 
     def serve(self, listening: Sequence[socket.socket]) -> None:
@@ -53,7 +53,7 @@ class Observed:
 
 
 def _trace(settings: Settings, role: str) -> None:
-    """Record spans if an exporter is set. OpenTelemetry is imported only then."""
+    """Import OpenTelemetry and record spans, if an exporter is set."""
     if settings.traces == "none":
         return
     from telemetry.otlp import OpenTelemetry, exporter_of

@@ -23,12 +23,10 @@ def ledger_opener(
 ) -> Callable[[Ledger], None]:
     """Return the function that opens a role's log on this database. Raises UnsafeStore for an unfit database.
 
-    From then on the troubles of the process are reported under the role's name. `kinds` are those of processes whose
-    rights it needs: api, worker, relay.
-
-    While the database is away, takes no writes or has no schema yet, the reason is a trouble of the role, and the
-    log opens later. If the database then turns out to be unfit, or cannot be tested because rights are missing, the
-    process logs it and ends with exit code 1.
+    From this call on, the troubles of the process are reported under the role's name. `kinds` are the kinds of
+    processes whose rights the role needs: api, worker, relay. While the database is unavailable, read-only or without a
+    schema, the reason is a trouble of the role, and the log opens later. If the database is then found unfit, or cannot
+    be tested because rights are missing, the process logs the reason and exits with 1.
     """
 
     def is_fit() -> bool:
@@ -53,13 +51,14 @@ def ledger_opener(
             while not is_fit():
                 time.sleep(RETRY_S)
             ledger.open()
-        except Exception as error:  # without this the role would wait forever
+        except Exception as error:  # without this line, the role would wait forever
             from cli.service.failures import (
-                print_failure,  # it describes the errors of every verb, and so imports their libraries
+                # imported here: the module describes the errors of every verb, and imports their libraries
+                print_failure,
             )
 
             print_failure(error)
-            os._exit(1)  # nothing has been acknowledged: the log was never open
+            os._exit(1)  # no data were acknowledged, because the log was never open
 
     was_fit = is_fit()
     return open_ledger

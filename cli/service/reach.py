@@ -1,6 +1,6 @@
 """Test of Postgres and Redis before a verb uses them.
 
-An error names the setting, host, port, user and database of an address, and never its password.
+An error names the setting, host, port, user and database of a URL, but never its password.
 """
 
 from psycopg import Connection, OperationalError, ProgrammingError, connect
@@ -17,7 +17,7 @@ class Unreachable(OperatorError):
 
 
 def require_answer(url: str, setting: str, *, needs_schema: bool = True) -> str:
-    """Return the URL after its database has answered. `setting` is the setting it came from.
+    """Return the URL after its database has answered. `setting` is the name of the URL's setting.
 
     Raises Unreachable, and MigrationError if a newer version has migrated the database.
     """
@@ -35,7 +35,7 @@ def require_answer(url: str, setting: str, *, needs_schema: bool = True) -> str:
 
 def require_redis(url: str, setting: str) -> str:
     """Return the URL after its Redis has answered. Raises Unreachable."""
-    from workers.redis_address import why_no_redis  # large, and most verbs need no Redis
+    from workers.redis_address import why_no_redis  # imported here: the library is large, and most verbs need no Redis
 
     why = why_no_redis(url)
     if why is not None:

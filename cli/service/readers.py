@@ -1,4 +1,4 @@
-"""Readers of the values of settings: each returns the value of (variable's name, its text) or raises SettingError."""
+"""Readers of the values of settings. A reader returns the value of (variable's name, text) or raises SettingError."""
 
 import ipaddress
 import re
@@ -49,12 +49,12 @@ def url(name: str, value: str, schemes: tuple[str, ...] = ("http", "https")) -> 
 
 
 def database_url(name: str, value: str) -> str:
-    """Return the URL, which may name several hosts, with timeouts that end a connection to a host that is gone."""
+    """Return the URL, which may name several hosts, with time-outs that end connections to a dead host."""
     if value.partition("://")[0] not in ("postgresql", "postgres"):
         raise SettingError(f"{name} must be a URL that begins with postgresql:// or postgres://.")
     try:
         parts, url = conninfo_to_dict(value), guarded(value)
-    except psycopg.ProgrammingError:  # its message would show the value
+    except psycopg.ProgrammingError:  # the error's message would show the value
         raise SettingError(f"{name} must be a URL such as postgresql://user:password@host:5432/database.") from None
     for part in ("sslrootcert", "sslcert", "sslkey", "sslcrl"):
         if parts.get(part) not in (None, "", "system"):
@@ -63,12 +63,13 @@ def database_url(name: str, value: str) -> str:
 
 
 def redis_url(name: str, value: str) -> str:
-    from workers.redis_address import is_redis_url  # its library is large, and most verbs need no Redis
+    from workers.redis_address import is_redis_url  # imported here: the library is large, and most verbs need no Redis
 
     parts = urlsplit(url(name, value, ("redis", "rediss", "unix")))
     if not is_redis_url(value):
         raise SettingError(f"{name} must be a URL such as redis://host:6379/0 or unix:///path.sock.")
-    if parts.scheme != "unix" and not re.fullmatch(r"/?[0-9]*", parts.path):  # the library would take database 0
+    # the library would use database 0 without an error
+    if parts.scheme != "unix" and not re.fullmatch(r"/?[0-9]*", parts.path):
         raise SettingError(f"{name} must end with the number of a database, such as redis://host:6379/0, or without.")
     for part, values in parse_qs(parts.query).items():
         if part in ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile"):
@@ -115,7 +116,7 @@ def four_eyes(name: str, value: str) -> frozenset[OwnerTaskKind]:
 
 
 def places(name: str, value: str) -> dict[str, tuple[str, ...]]:
-    """Read `ORGANISATION=URL,URL`, with semicolons between several organisations."""
+    """Read `ORGANISATION=URL,URL`, with semicolons between organisations."""
     places: dict[str, tuple[str, ...]] = {}
     for part in filter(str.strip, value.split(";")):
         organisation, _, urls = (word.strip() for word in part.partition("="))
@@ -136,7 +137,7 @@ def _is_place(url: str) -> bool:
 
 
 def grants(name: str, value: str) -> tuple[tuple[str, OpenIdGrant], ...]:
-    """Read `VALUE=ROLE:ORGANISATION:SUPPLIER,SUPPLIER`, with semicolons between several, `*` for all suppliers."""
+    """Read `VALUE=ROLE:ORGANISATION:SUPPLIER,SUPPLIER`, with semicolons between grants, `*` for all suppliers."""
     grants = []
     for part in filter(str.strip, value.split(";")):
         claimed, _, words = (word.strip() for word in part.partition("="))

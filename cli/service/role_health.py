@@ -1,6 +1,6 @@
 """Health of a relay or worker over HTTP: `/livez` and `/readyz`, with the answers of the api.
 
-Off unless `IMPORTLEDGER_HEALTH_PORT` is set. Only the role's state is shown, so it listens on every interface.
+Answers only if `IMPORTLEDGER_HEALTH_PORT` is set, on every interface, because the answers show only the role's state.
 """
 
 import os
@@ -29,7 +29,7 @@ def why_not_ready(ledger: Ledger) -> str | None:
             query = "SELECT EXISTS (SELECT FROM schema_migrations WHERE name = %s) AS is_there"
             row: Any = connection.execute(query, (NEWEST,)).fetchone()
     except StoreUnavailable as error:
-        # If the log is not open yet, the reason is that of the failed test of its database.
+        # If the log is not open yet, the reason is the result of the failed test of its database.
         connecting = [trouble.error for trouble in supervision.troubles() if trouble.name == CONNECTING]
         reason = connecting[0] if connecting else first_line(error)
         return f"the database does not answer, or takes no writes ({cleaned(reason)})"
@@ -43,7 +43,10 @@ def why_not_ready(ledger: Ledger) -> str | None:
 
 
 def answer_health(ledger: Ledger, port: int | None) -> None:
-    """Answer health checks on this port from now on, if one is set. Raises SettingError if it is taken."""
+    """Answer health checks on a port from now on; do nothing without a port.
+
+    Raises SettingError if the port is taken.
+    """
     if port is None:
         return
 

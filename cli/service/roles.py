@@ -29,7 +29,9 @@ from telemetry.log import begin_process
 
 READY_TIMEOUT_S = 60.0
 COMPARED_TIMEOUT_S = 45.0
-"""Seconds that `up` waits for the comparison of the log with its checkpoints, whose place may not answer."""
+"""Time that `up` waits for the comparison of the log with its checkpoints [seconds], since their object store may not
+answer.
+"""
 MAX_API_PROCESSES = 32
 MAX_WORKERS = 32
 MAX_DEFAULT_API_PROCESSES = 8
@@ -78,7 +80,7 @@ def up(
         click.echo(f"The import ledger listens on {base_url} and keeps its data in {folder.path}.")
         click.echo(f"Health: {base_url}/livez and {base_url}/readyz. Stop it with Ctrl-C.")
         click.echo(f"Console: {base_url}/console/. `importledger user create` prints a link to sign in with.")
-        if sys.stdout.isatty():  # elsewhere, a program reads JSON and the address
+        if sys.stdout.isatty():  # otherwise a program reads JSON and the address
             click.echo(f"The guide, with the first commands: {base_url}/docs/guide/")
         service.supervisor.watch(stop)
 
@@ -100,8 +102,8 @@ def run_service(
 ) -> None:
     """Start everything, call `while_running` when the api is ready, and stop everything after it returns.
 
-    If `stop` is set before the api is ready, `while_running` is not called.
-    `processes` are the numbers of api processes and workers; None for as many as the cores allow.
+    If `stop` is set before the api is ready, `while_running` is not called. `processes` are the numbers of api
+    processes and workers; None means the default for the cores.
     """
     settings.refuse_incomplete()
     service = Service(folder, log_folder=log_folder)
@@ -135,7 +137,7 @@ def run_service(
 
 
 def _refuse_unusable(settings: Settings, folder: DataFolder, host: str, port: int) -> None:
-    """Check the settings of all roles before anything is started. Raises SettingError, Unreachable."""
+    """Check the settings of all roles before a process is started. Raises SettingError, Unreachable."""
     settings.refuse_incomplete()
     secret = folder.known_secret(SEALING_KEY)
     if settings.sealing_key is None and secret is not None:
@@ -152,9 +154,10 @@ def _refuse_unusable(settings: Settings, folder: DataFolder, host: str, port: in
 
 
 def role_settings(*, is_role: bool = True) -> Settings:
-    """Read the settings, and set up logging. `is_role`: the process runs until it is stopped.
+    """Read the settings, and set up logging.
 
-    The process and its children write no core dump: its memory holds keys and personal data.
+    `is_role`: the process runs until it is stopped. The process and its children write no core dump, because their
+    memory contains keys and personal data.
     """
     settings = Settings.from_environment()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -163,9 +166,10 @@ def role_settings(*, is_role: bool = True) -> Settings:
 
 
 def request_key(settings: Settings) -> str:
-    """Return the key of requests to the relay: of the settings, or of a data folder that has one. Raises SettingError.
+    """Return the request key from the settings or the data folder.
 
-    A role that made a key of its own would refuse requests that processes on other machines have authenticated.
+    Never makes a new key, because a role with a new key would refuse requests of processes on other machines. Raises
+    SettingError.
     """
     key = settings.request_key or DataFolder(settings.data_dir).known_secret("request_key")
     if key is None:
@@ -188,9 +192,9 @@ def _becomes_ready(base_url: str, service: Service, stop: threading.Event) -> bo
 
 
 def _is_ready(base_url: str, service: Service, *, waits: bool) -> bool:
-    """Return True if our own api is ready, and not another program on the same port.
+    """Return True if this service's api is ready, and not another program on the same port.
 
-    A stopped intake or a failing part counts as ready, and so does a log that is not compared unless `waits`.
+    A stopped intake or a failing part counts as ready, and without `waits` also a log that was not compared.
     """
     answer = _answer(f"{base_url}/readyz")
     if answer.get("code") in (STOPPED, FAILING) or (answer.get("code") == STARTING and not waits):

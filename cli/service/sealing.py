@@ -34,18 +34,18 @@ MAX_PROBLEMS = 100
 
 
 def sealing_key(settings: Settings) -> LogKey:
-    """Return the sealing key of the settings, else of the data folder, where it is created at first use."""
+    """Return the sealing key of the settings, or else of the data folder, where the first use creates the key."""
     return LogKey.of(settings.sealing_key or DataFolder(settings.data_dir).secret(SEALING_KEY))
 
 
 def known_key(settings: Settings, data_dir: Path | None = None) -> LogKey | None:
-    """Return the sealing key of this machine; None if it has none."""
+    """Return the sealing key of this machine, or None."""
     secret = settings.sealing_key or DataFolder(data_dir or settings.data_dir).known_secret(SEALING_KEY)
     return LogKey.of(secret) if secret else None
 
 
 def known_verifier(settings: Settings) -> str:
-    """Return the public key of this installation's sealing key. Raises SettingError if it has none."""
+    """Return the public key of this installation's sealing key. Raises SettingError without a sealing key."""
     key = known_key(settings)
     if key is None:
         raise SettingError("This machine does not have the log's key. Give its verifier key with --key.")
@@ -70,7 +70,7 @@ class LogCheck(msgspec.Struct):
     payloads: VerifiedPayloads | None
     answers: VerifiedAnswers | None
     problems: list[str]
-    """Sentences. If a sentence begins with WARNED, it is about data that the checkpoints do not cover."""
+    """Sentences on problems. Sentences that begin with WARNED are about data that checkpoints do not cover."""
     seconds: float
 
 
@@ -85,7 +85,7 @@ def check_log(
 ) -> LogCheck:
     """Verify the log, as of one moment, against the checkpoints in the database and those in `further`.
 
-    `is_full` also hashes old events again, and opens all payloads in `jobs` processes.
+    `is_full` also computes the hashes of old events again, and decrypts all payloads in `jobs` processes.
     """
     began = time.monotonic()
     payloads = answers = None

@@ -36,12 +36,12 @@ Disclosure = Literal["secret", "private", "plain"]
 
 
 class Variable(msgspec.Struct, frozen=True):
-    """Environment variable of a setting: its field of `Settings`, how its value is read, and its documentation."""
+    """Environment variable of a setting: its field of `Settings`, the reader of its value, and its documentation."""
 
     field: str
     name: str
     disclosure: Disclosure
-    """A secret may stand in a file that `NAME_FILE` names. A support bundle holds the value of a plain setting only."""
+    """A secret may be in a file that `NAME_FILE` names. A support bundle contains only values of plain settings."""
     read: Callable[[str, str], Any]
     """Return the value of (name, text). Raises SettingError."""
     default: Any
@@ -144,9 +144,9 @@ NOT_EMPTY = frozenset(
 """Settings whose empty value is refused: their defaults would hide that a variable of a deployment was forgotten."""
 SECRETS = tuple(setting.name for setting in SETTINGS if setting.disclosure == "secret")
 INTERNAL = ("IMPORTLEDGER_ROLE_NAME", "IMPORTLEDGER_ROLES_FILE")
-"""Set by a supervisor for its children."""
+"""Variables that a supervisor sets for its children."""
 ELSEWHERE = ("IMPORTLEDGER_URL", "IMPORTLEDGER_KEY", "IMPORTLEDGER_PUBLISH", "IMPORTLEDGER_SUBNET")
-"""Read by importbook and by compose.yaml."""
+"""Variables that importbook and compose.yaml read."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,7 +182,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log_level: str
     log_format: str
     metrics_folder: Path | None
-    """PROMETHEUS_MULTIPROC_DIR: folder in which processes write their counts, so that one can expose all of them."""
+    """PROMETHEUS_MULTIPROC_DIR: folder for the counts of all processes, so that one process can expose all counts."""
     traces: Literal["none", "otlp", "console"]
     """Target of spans, by OpenTelemetry's own variables."""
     has_sampler: bool
@@ -198,7 +198,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
         """Read all settings. Raises SettingError, which names the variable.
 
-        An empty value counts as none, except of `NOT_EMPTY`.
+        An empty value counts as not set, except for `NOT_EMPTY`.
         """
         if (unknown := unknown_setting(environment)) is not None:
             raise SettingError(unknown)
@@ -225,8 +225,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mail_server(self) -> "MailServer | None":
-        """The mail server; None if none is set, so that e-mails wait. Raises SettingError."""
-        from workers.actors.mail_server import MailServer  # most verbs need no mail library
+        """Mail server for e-mails to customers; None if it is not set, so that e-mails wait. Raises SettingError."""
+        from workers.actors.mail_server import MailServer  # imported here: most verbs need no mail library
 
         self.refuse_incomplete()
         if self.smtp_url is None or self.mail_from is None:
@@ -265,7 +265,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 raise SettingError(f"{prefix}{name.upper()} is not set: {prefix}ISSUER needs it.")
 
     def refuse_incomplete(self) -> None:
-        """Raise SettingError if a setting lacks another one that it needs, in the same way for every role."""
+        """Raise SettingError if a setting needs another setting that is missing, in the same way for every role."""
         if self.smtp_url is not None and self.mail_from is None:
             raise SettingError(
                 "IMPORTLEDGER_MAIL_FROM is not set: IMPORTLEDGER_SMTP_URL needs it, an e-mail address, or a name and "
@@ -281,7 +281,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def required(value: str | None, name: str) -> str:
-    """Return the value of the setting. Raises SettingError if there is none."""
+    """Return the value of a setting. Raises SettingError if the setting has no value."""
     if value is None:
         raise SettingError(f"{name} is not set.")
     return value
@@ -317,11 +317,14 @@ def settings_table() -> str:
 
 
 def _with_secrets(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the environment with the secrets that `NAME_FILE` variables name. NAME itself wins over its file."""
+    """Return the environment with the secrets in the files of `NAME_FILE` variables.
+
+    If NAME is set, its file is ignored.
+    """
     read: dict[str, str] = {}
     for name in SECRETS:
         file = environment.get(f"{name}_FILE")
-        if not file or environment.get(name):  # `up` passes the value to its roles, which inherit NAME_FILE as well
+        if not file or environment.get(name):  # `up` passes the value to its roles, which also inherit NAME_FILE
             continue
         try:
             with Path(file).open(encoding="utf-8") as opened:
@@ -387,7 +390,9 @@ _SERVICE_LINK = re.compile(
 
 
 def unknown_setting(environment: Mapping[str, str]) -> str | None:
-    """Return the sentence that refuses a misspelt setting, which would stay at its default; None if all are known."""
+    """Return the sentence that refuses a misspelt setting, which would stay at its default; None if all names are
+    known.
+    """
     for name in sorted(environment):
         if name in _KNOWN or not _is_meant_for_us(name) or _SERVICE_LINK.match(f"{name}={environment[name]}"):
             continue

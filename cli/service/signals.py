@@ -11,9 +11,9 @@ from telemetry.supervision import supervision
 def stop_on_signals() -> threading.Event:
     """Return an event that SIGTERM and SIGINT set. The process must then end in time (`system.stopping`).
 
-    A handler must not set the event itself: it may interrupt the main thread while that holds the lock of the event, a
-    deadlock. A handler also waits for the main thread, which may be in a library. So a thread reads signals from a
-    pipe.
+    A signal handler must not set the event itself: it may interrupt the main thread while the main thread holds the
+    event's lock, which would be a deadlock. A handler also waits for the main thread, which may be busy in a library.
+    Therefore a thread reads signals from a pipe.
     """
     stop = threading.Event()
     received, writing = os.pipe()

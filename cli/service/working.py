@@ -1,4 +1,4 @@
-"""The verbs `relay` and `worker`. They import nothing of the API, so that they start quickly."""
+"""The verbs `relay` and `worker`, which import no code of the API, so that they start quickly."""
 
 import contextlib
 import os
@@ -28,7 +28,9 @@ from workers.followers.sealer import Sealer
 from workers.run import run_relay, run_worker
 
 AUTOGROUP = Path("/proc/self/autogroup")
-"""Niceness of this session, which Linux applies before that of processes; `up` gives each process a session."""
+"""File of this session's CPU niceness, which Linux applies before the niceness of processes; `up` gives each process a
+session.
+"""
 
 
 @click.command()
@@ -68,8 +70,9 @@ def worker() -> None:
 def _role(settings: Settings, kinds: Sequence[str], connections: int, stop: threading.Event) -> Iterator[Ledger]:
     """Yield the log of a role, with its metrics, its health checks and a low CPU priority.
 
-    `kinds` are the kinds of processes whose rights it needs, its own first. A relay also runs the sealer, the projector
-    and other followers of the log. The log opens once its database was tested. Raises UnsafeStore.
+    `kinds` are the kinds of processes whose rights the role needs; the first is the role's own kind. A relay also runs
+    the sealer, the projector and other followers of the log. The log opens once its database was tested. Raises
+    UnsafeStore.
     """
     url = required(settings.database_url, "DATABASE_URL")
     if "relay" in kinds:
@@ -91,8 +94,8 @@ def _role(settings: Settings, kinds: Sequence[str], connections: int, stop: thre
 
 
 def _yield_to_intake(niceness: int) -> None:
-    """Lower the CPU priority of this process, so that the api accepts accounts before others are processed."""
-    with contextlib.suppress(AttributeError, OSError):  # missing on some systems
+    """Lower the CPU priority of this process, so that the api has priority."""
+    with contextlib.suppress(AttributeError, OSError):  # the file is missing on some systems
         niceness = os.nice(niceness)
         if os.getsid(0) == os.getpid():
             AUTOGROUP.write_text(str(niceness))
@@ -110,7 +113,7 @@ def _followers(ledger: Ledger, settings: Settings, stop: threading.Event) -> lis
         else EndedImports(ledger)
     )
     followers = [sealer.start(stop), Projector(ledger, FOLLOWING).start(stop), ended.start(stop)]
-    if settings.database_admin_url is not None:  # without it, tasks of the owner wait
+    if settings.database_admin_url is not None:  # without the owner's URL, tasks of the owner wait
         verifier = log_verifier(settings, required(settings.database_url, "DATABASE_URL"))
         tasks = OwnerTasks(ledger, settings.database_admin_url, authority, verifier, settings.four_eyes)
         followers.append(tasks.start(stop))
