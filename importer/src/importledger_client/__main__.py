@@ -1,4 +1,4 @@
-"""`python -m importledger_client` is importbook."""
+"""`python -m importledger_client` runs importbook."""
 
 from importledger_client.commands.main import main
 

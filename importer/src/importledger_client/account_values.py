@@ -11,7 +11,7 @@ from importledger_client.contract import ACCOUNT, Field, comparable, is_filled
 _SEPARATOR = "\x1f"
 _MODULUS = 2**64
 _NOT_COMPARED = frozenset({"import_supplier"})
-"""Paths that are left out: the supplier is a member of the manifest."""
+"""Paths that are left out, such as the supplier, which is a member of the manifest."""
 
 
 class Value(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Answers of the service as typed objects. Unknown fields are ignored, so that later services may add some."""
+"""Answers of the service as typed objects. Unknown fields are ignored, so that later services may add fields."""
 
 import re
 from datetime import datetime
@@ -6,12 +6,12 @@ from datetime import datetime
 import msgspec
 
 NOT_VALID = "account_failed_validation"
-"""Code of an account with any number of problems. Its sentence lists the first of them as code@path."""
+"""Code of an account with problems. The sentence of the code lists the first problems as code@path."""
 _NAMED = re.compile(r"\b([a-z0-9_]+)@([^\s,]+)")
 
 
 class FieldError(msgspec.Struct, frozen=True):
-    """One error: the dotted path ("" for the whole account), the permanent code, a sentence for people."""
+    """An error: dotted path ("" for the whole account), permanent code, and a sentence for people."""
 
     attr: str = ""
     code: str = ""
@@ -21,8 +21,8 @@ class FieldError(msgspec.Struct, frozen=True):
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one line. Lines count from 1 in the order of the push.
 
-    `status` is PENDING (stored durably), VALID or REFUSED. `replayed` is True for an account that the service had with
-    the same content: this is a success. `service_identifier` is its account number, if it has one. `code` is the
+    `status` is PENDING (stored durably), VALID or REFUSED. `replayed` is True for an account that the service already
+    had with the same content, which is a success. `service_identifier` is the account number, or None. `code` is the
     reason of REFUSED.
     """
 
@@ -101,7 +101,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """Progress of the job that computes the totals of a run. `why` is the reason if there is no progress."""
+    """Progress of the job that computes the totals of a run. `why` is the reason if the job makes no progress."""
 
     accounts: int = 0
     accounts_done: int = 0
@@ -122,7 +122,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def errors(self) -> tuple[FieldError, ...]:
-        """The errors by code and path if the service lists them, otherwise the code alone."""
+        """Errors by code and path if the service lists them, otherwise only the code."""
         error = self.latest_error
         if error is None:
             return ()
@@ -186,7 +186,7 @@ class SupplierProgress(msgspec.Struct, frozen=True):
 class Content(msgspec.Struct, frozen=True):
     """Body of an account or of one of its records, or number and status of an import that is `left_out`.
 
-    `position` is that of the import, which an account and its records have in common.
+    `position` is the position of the import, which is the same for an account and its records.
     """
 
     position: int

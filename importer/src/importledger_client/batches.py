@@ -1,4 +1,4 @@
-"""Lines that go in one request, with their receipts, and the number of lines of a request."""
+"""Lines of a request with their receipts, and the size of requests."""
 
 import collections
 from collections.abc import Iterable, Iterator
@@ -14,10 +14,11 @@ from importledger_client.protocol import TryLater, is_blank
 MAX_LINES, MAX_BYTES = 500, 2 * 2**20
 """Most lines and bytes of one request. A longer line is sent alone."""
 ANSWER_BYTES = 48 * 2**10
-"""Longest answer to expect for one request [bytes]. It fits into the buffer of any socket: the service may then answer
-while it reads, although this client reads only after it has written everything."""
+"""Longest expected answer to one request [bytes], small enough for the buffer of any socket: the service answers while
+it reads, but this client reads only after it has written the whole request.
+"""
 MAX_UNDERWAY_BYTES = 16 * 2**20
-"""Lines of all batches that are being sent [bytes]. More lines are read only once a batch has its receipts."""
+"""Lines of all batches that are being sent [bytes]. Further lines are read when a batch has its receipts."""
 
 
 class _Ending(msgspec.Struct):
@@ -51,12 +52,12 @@ class Batch:
         return len(self.receipts) >= len(self.lines)
 
     def content(self) -> bytes:
-        """Return the lines that have no receipt yet, compressed."""
+        """Return the compressed lines that have no receipt yet."""
         self._sent_from, self._has_summary = len(self.receipts), False
         return zstandard.ZstdCompressor(level=1).compress(b"\n".join(self.lines[self._sent_from :]) + b"\n")
 
     def add_receipt(self, line: bytes) -> None:
-        """Read one line of the answer. Raises TryLater for a line that is cut, or is not the next receipt."""
+        """Read a line of the answer. Raises TryLater for a line that is cut, or is not the next receipt."""
         if not line.strip():
             return
         self.answered_bytes += len(line)
@@ -74,7 +75,7 @@ class Batch:
         self.receipts.append(msgspec.structs.replace(receipt, line=number))
 
     def check(self) -> None:
-        """Check that the answer is complete. Raises TryLater if receipts are missing because it was cut."""
+        """Check that the answer is complete. Raises TryLater if receipts are missing because the answer was cut."""
         if not self.is_complete and self._has_summary:
             raise ImportLedgerError("The service has answered fewer lines than were sent.")
         if not self.is_complete:
@@ -89,13 +90,13 @@ class Batcher:
         self._most = min(32, self._limit)
 
     def adjust(self, batch: Batch) -> Batch:
-        """Set the size of the next batches by the answer to this one."""
+        """Set the size of the next batches from the answer to this batch."""
         receipt_bytes = max(1, batch.answered_bytes // max(1, len(batch.receipts)))
         self._most = max(1, min(self._limit, ANSWER_BYTES // receipt_bytes, 4 * self._most))
         return batch
 
     def batches(self, lines: Iterable[bytes]) -> Iterator[Batch]:
-        """Yield the lines in batches. Blank lines are counted, and not sent."""
+        """Yield the lines in batches. Blank lines are counted, but not sent."""
         batch, size = Batch([], []), 0
         for number, line in enumerate(lines, 1):
             if is_blank(line):

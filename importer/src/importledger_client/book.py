@@ -1,10 +1,11 @@
 """Write a synthetic German book: seeded, about 10 KB an account, every field of the specification.
 
-`account.json` is one account of it. The others differ in names, addresses, identifiers and amounts. Some accounts have
-a deliberate error, of alternating kinds; `BookEntry` has the code with which the service must refuse them.
+`account.json` is an account of the book. All other accounts differ in names, addresses, identifiers and amounts. Some
+accounts have a deliberate error, of alternating kinds; `BookEntry` has the code with which the service must refuse
+them.
 
-No person or bank in it is real. The German regulator reserves the telephone numbers for films. Bank codes begin with 9,
-which no clearing area has. The domain of the e-mail addresses receives no mail.
+No person or bank in the book is real. The German regulator reserves the telephone numbers for films. Bank codes begin
+with 9, which no clearing area has. The domain of the e-mail addresses receives no mail.
 """
 
 import random
@@ -30,14 +31,14 @@ _CITIES = (
     ("60311", "Frankfurt am Main", "+49 69 90009"),
     ("80331", "München", "+49 89 99998"),
 )
-"""Postcode, city, and the first digits of its thousand telephone numbers for films."""
+"""Postcode, city, and the first digits of the city's thousand telephone numbers for films."""
 _MOBILES = ("+4917139200", "+49176040690")
-"""First digits of the mobile numbers for films, a hundred each."""
+"""First digits of the mobile numbers for films, each with a hundred numbers."""
 _BANKS = ("90010101", "92020202", "95550505", "99030303")
 
 
 class BookEntry(msgspec.Struct, frozen=True):
-    """One account of the book: its number, its JSON, and the code of its deliberate error or None."""
+    """An account of the book: number, JSON, and the code of its deliberate error or None."""
 
     external_account_number: str
     body: bytes
@@ -177,4 +178,4 @@ ERRORS: tuple[tuple[str, Callable[[dict[str, Any]], None]], ...] = (
     ("zero_payment_schedule_amount", _set(0, "payment_schedules", 0, "amount")),
     ("metadata_has_duplicate_keys", _repeated("metadata")),
 )
-"""(code, function that changes an account so that it is refused with this code)."""
+"""Pairs (code, function that changes an account so that the service refuses it with this code)."""

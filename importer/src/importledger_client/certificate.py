@@ -1,4 +1,4 @@
-"""A certificate as one page of PDF, made from the signed JSON."""
+"""The PDF of a certificate: one page, made from the signed JSON."""
 
 import textwrap
 from collections.abc import Iterator, Mapping

@@ -29,7 +29,7 @@ from importledger_client.transport import LATER, TraceParent, Transport
 T = TypeVar("T")
 
 Account = Any
-"""A dict, or JSON as text or bytes; also in the form `{"payload": …, "task_params": …}`."""
+"""An account as a dict, or as JSON text or bytes; also in the form `{"payload": …, "task_params": …}`."""
 
 ADDING_UP = 202
 """HTTP status while a job computes the totals of a run."""
@@ -52,7 +52,7 @@ class Client:
 
     `url` and `key` default to IMPORTLEDGER_URL and IMPORTLEDGER_KEY. The client obtains and renews tokens. It repeats a
     request that may succeed later, with growing, random pauses, for `retry_timeout_s` seconds (`first_retry_timeout_s`
-    before the first answer of the service). Repeating is safe: a create carries an idempotency key, and the service
+    before the first answer of the service). Repeating is safe, because a create has an idempotency key, and the service
     recognises an account by its number and content. `on_wait` is called before each pause with the reason and the
     seconds. `traceparent` is sent with every request: a text, or a function that returns it. Plain HTTP to another
     machine needs `insecure_http`, since others can read the key. Redirects are not followed.
@@ -90,9 +90,10 @@ class Client:
         self.close()
 
     def create(self, account: Account, *, run: str | None = None, idempotency_key: str | None = None) -> Receipt:
-        """Send an account. When this returns, the service has stored it durably, and it is PENDING.
+        """Send an account, and return when the service has stored it durably with status PENDING.
 
-        Raises Refused with every `.errors`, AlreadyImported with `.service_identifier` for one that is on the platform.
+        Raises Refused with all `.errors`, AlreadyImported with `.service_identifier` for an account that is on the
+        platform.
         """
         body = protocol.body_of(account)
         headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
@@ -101,7 +102,7 @@ class Client:
         return protocol.receipt_of(body, "PENDING")
 
     def validate(self, account: Account) -> Receipt:
-        """Check an account without storing it. Raises Refused with every `.errors`."""
+        """Check an account without storing it. Raises Refused with all `.errors`."""
         body = protocol.body_of(account)
         self._transport.request("POST", protocol.VALIDATE, content=body)
         return protocol.receipt_of(body, "VALID")
@@ -123,12 +124,13 @@ class Client:
     def push(
         self, accounts: Iterable[Account], *, mode: str = "create", run: str | None = None, connections: int = 4
     ) -> Iterator[Receipt]:
-        """Send any number of accounts, and yield their receipts in the same order while others are being sent.
+        """Send any number of accounts, and yield their receipts in the same order while further accounts are being
+        sent.
 
-        A refused account is a receipt with status REFUSED, not an exception. Empty lines count, and have no receipt.
-        `mode` is create, validate or dry_run; `run` is the name of their run. Memory does not grow with the accounts.
-        Raises NotAllowed for the key, and Unavailable after `retry_timeout_s`. The same push again is then cheap:
-        accounts that the service has are `replayed`.
+        A refused account is a receipt with status REFUSED, not an exception. Empty lines are counted, but have no
+        receipt. `mode` is create, validate or dry_run; `run` is the name of their run. Memory does not grow with the
+        accounts. Raises NotAllowed for the key, and Unavailable after `retry_timeout_s`. Repeating a push takes little
+        time: accounts that the service already has are `replayed`.
         """
         for batch in self.push_batches(map(protocol.body_of, accounts), mode=mode, run=run, connections=connections):
             yield from batch.receipts
@@ -142,7 +144,10 @@ class Client:
         connections: int = 4,
         most_lines: int | None = None,
     ) -> Generator[Batch, None, None]:
-        """Send as `push` does, and yield whole batches with their receipts. A line must not contain a line break."""
+        """Send accounts like `push`, and yield whole batches with their receipts.
+
+        A line must not contain a line break.
+        """
         if mode not in protocol.MODES:
             raise Misconfigured(f"The mode must be one of {', '.join(protocol.MODES)}, not {mode}.")
         query = {"mode": mode} | ({"run": run} if run else {})
@@ -179,13 +184,13 @@ class Client:
     ) -> dict[str, Any]:
         """Return counts and exact sums of the platform's records of a run.
 
-        A worker computes them. `on_progress` is called with its progress every few seconds. After an interruption, the
-        same call continues.
+        A worker computes the totals. `on_progress` is called with the worker's progress every few seconds. After an
+        interruption, repeat the call to continue.
         """
         return self._added_up("GET", path_of("runs", supplier, run, "totals"), None, on_progress)
 
     def cancel_totals(self, supplier: str, run: str) -> JobProgress:
-        """Cancel the job that computes the totals of a run. Raises NotFound when there is none."""
+        """Cancel the job that computes the totals of a run. Raises NotFound without a job."""
         answer = self._transport.request("POST", path_of("runs", supplier, run, "totals", "cancel"))
         return decoded(_JOB_PROGRESS, answer.content)
 
@@ -207,7 +212,10 @@ class Client:
     def differences(
         self, supplier: str, run: str, source: Mapping[str, Any], *, shows: bool = False
     ) -> list[AccountDifference]:
-        """Return the accounts that differ from those of a source, given by digests. `shows` asks for clear values."""
+        """Return the accounts that differ from the accounts of a source, given by digests.
+
+        `shows` requests unmasked values.
+        """
         path, body = path_of("runs", supplier, run, "differences"), protocol.encode(source)
         params = {"show": "true"} if shows else {}
         return decoded(_DIFFERENCES, self._transport.request("POST", path, content=body, params=params).content)
@@ -217,7 +225,8 @@ class Client:
         return self._read(_SUPPLIER_PROGRESS, "suppliers", supplier, "progress")
 
     def pull(self, supplier: str) -> Generator[list[Content], None, None]:
-        """Yield each import of a supplier: the account and its records as they are imported, or the status of none.
+        """Yield each import of a supplier: account and records in the format of an import, or the status of an import
+        without an account.
 
         After a broken connection, the next request continues after the last import that was yielded. Raises NotFound.
         """
@@ -252,7 +261,7 @@ class Client:
     def _added_up(
         self, method: str, path: str, body: bytes | None, on_progress: Callable[[JobProgress], None] | None
     ) -> dict[str, Any]:
-        """Repeat a request until the job has ended. Until then, the answers are its progress."""
+        """Repeat a request until the job has ended. Until then, the answers have the job's progress."""
         while (answer := self._transport.request(method, path, content=body)).status == ADDING_UP:
             progress = decoded(_JOB_PROGRESS, answer.content)
             if on_progress:
@@ -261,7 +270,7 @@ class Client:
         return decoded(_OBJECT, answer.content)
 
     def _send(self, batch: Batch, query: Mapping[str, str]) -> Batch:
-        """Send lines until each has its receipt. After a broken connection, only lines without a receipt are sent."""
+        """Send lines until each line has a receipt. After a broken connection, send only lines without a receipt."""
         attempts = self._transport.new_attempts()
         while not batch.is_complete:
             before = len(batch.receipts)

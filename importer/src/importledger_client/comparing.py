@@ -16,7 +16,7 @@ OF_LEDGER = ("ledgers", "balances", "balance_sum", "transactions", "transaction_
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """A count or sum that differs between source and platform, or a part of the source that is in no account."""
+    """A count or sum that differs between source and platform, or a part of the source outside of all accounts."""
 
     name: str
     source: str
@@ -31,7 +31,7 @@ LEFT_OUT = {
     "doubts": ("cells", "the mapping does not say what they mean"),
     "lines_nowhere": ("line", "it could not be read as an account"),
 }
-"""Members of a manifest that list parts of the source which are in no account, each with a noun and the reason."""
+"""Members of a manifest that list parts of the source outside of all accounts, each with a noun and the reason."""
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -47,7 +47,9 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 def compared(manifest: Mapping[str, Any], totals: Mapping[str, Any]) -> Comparison:
-    """Compare both. `totals` has the shape of a manifest, with the setting `unknown_fields` and the number `erased`.
+    """Compare a manifest with the platform's totals.
+
+    `totals` has the shape of a manifest, with the setting `unknown_fields` and the number `erased`.
 
     Totals of a certificate have a digest over all buckets instead of the buckets.
     """

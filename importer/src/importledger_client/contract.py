@@ -1,9 +1,9 @@
-"""Fields of an account: their kinds, which are required, and how to compare their values.
+"""Fields of an account: kind, whether the field is required, and the comparison of its values.
 
-`contract.json` has each field by its dotted path, without list indexes, and `records.json` those of records that come
-after the import. The kinds are text, decimal, integer,
-boolean, date, moment, texts, json, object and list (of objects). A kind is followed by `required`, `nullable`, and by
-how the platform stores it if not as usual: a list as a `table` of this name, an object as one `column`.
+`contract.json` has the fields of accounts by dotted path, without list indexes, and `records.json` the fields of
+records that come after the import. The kinds are text, decimal, integer, boolean, date, moment, texts, json, object and
+list (of objects). After the kind follow `required`, `nullable`, `table` and a name for a list that is a table of the
+platform, and `column` for an object that is one column.
 """
 
 import functools
@@ -17,11 +17,11 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 MARKET_TIME = ZoneInfo("Europe/Berlin")
-"""Time zone of datetimes that name none."""
+"""Time zone of datetimes without zone."""
 
 EXACT = Context(prec=200)
 MOST_PLACES = 90
-"""Digits before or after the decimal point. Numbers with more are not added up: `EXACT` could round them."""
+"""Digits before or after the decimal point. Longer numbers are not added up, because `EXACT` could round them."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -85,7 +85,7 @@ def is_filled(value: Any) -> bool:
 
 
 def comparable(kind: str, value: Any) -> str:
-    """Return a text that is the same for equal values of a kind. A value of another kind gives its JSON."""
+    """Return a text that is the same for equal values of a kind; for a value of another kind, its JSON."""
     write = _WRITTEN.get(kind)
     try:
         return write(value) if write is not None else _encode(value).decode()
@@ -100,7 +100,7 @@ def _text(value: Any) -> str:
 
 
 def exact(value: Any) -> Decimal:
-    """Return a number or the number in a text. Raises ValueError or ArithmeticError for anything else."""
+    """Return a number, or the number in a text. Raises ValueError or ArithmeticError for any other value."""
     number = value if isinstance(value, Decimal) else Decimal(str(value))
     if not number.is_finite() or number.adjusted() > MOST_PLACES or int(number.as_tuple().exponent) < -MOST_PLACES:
         raise ValueError
@@ -114,7 +114,7 @@ def _decimal(value: Any) -> str:
 
 
 def in_utc(value: str) -> datetime:
-    """Return a datetime in UTC. Raises ValueError or TypeError for anything else."""
+    """Return a datetime in UTC. Raises ValueError or TypeError for any other value."""
     moment = datetime.fromisoformat(value)
     zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=MARKET_TIME)
     return zoned.astimezone(UTC)

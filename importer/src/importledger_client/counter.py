@@ -15,11 +15,11 @@ _BATCH_LINES, _BATCH_BYTES = 500, 2**20
 Place = tuple[str, int]
 """Name of a source and number of a line."""
 Counted = tuple[Counting, list[tuple[Place, str]]]
-"""Counts of some lines, and the place of each line that is not an account, with the reason."""
+"""Counts of lines, and the place of each line that is not an account, with the reason."""
 
 
 def cores() -> int:
-    """Return the number of processors that this process may use."""
+    """Return the number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -80,5 +80,5 @@ class Counter:
 
 
 def ignore_interrupts() -> None:
-    """Leave Ctrl-C to the parent process, which ends this one."""
+    """Ignore Ctrl-C in this process, since the parent process ends it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

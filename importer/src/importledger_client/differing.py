@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from importledger_client.client import Client
 
 MOST_COMPARED = 200
-"""Accounts with fields that differ. Further ones are only named."""
+"""Accounts whose different fields are listed. Further accounts are only named."""
 _ACCOUNTS, _DETAILED = 2_000, 3
-"""Accounts of one request, and those that are compared field by field in one request: their answers always fit."""
+"""Accounts of one request, and accounts that one request compares field by field, so that answers stay within the
+limit.
+"""
 _CACHED_BYTES = 32 * 2**20
 """Accounts that are kept in memory between two readings of the source [bytes]."""
 _MODULUS = 2**64
@@ -34,7 +36,10 @@ _SHOWN_LETTERS = 200
 
 
 class FieldDifference(msgspec.Struct, frozen=True):
-    """Values of a path that only the source has, and those that only the platform has. Masked: all values of both."""
+    """Values of a path that only the source has, and values that only the platform has.
+
+    Masked values: all values of both sides.
+    """
 
     path: str
     stored: str
@@ -54,7 +59,7 @@ class Found(msgspec.Struct, frozen=True):
 
     @property
     def side(self) -> str:
-        """Name of the cause, from the state of the import and the side that agrees with the log."""
+        """Name of the difference's cause, from the state of the import and the side that agrees with the log."""
         difference = self.difference
         if difference.is_erased:
             return "erased"
@@ -80,7 +85,9 @@ class Differing:
         self._cached: dict[str, bytes] = {}
         self._cached_bytes = 0
         self._added: dict[str, int] = {}
-        """By bucket: the platform's digests minus the source's, of accounts that differ in spelling only."""
+        """By bucket: sum of the platform's digests minus the source's digests, of accounts that differ only in
+        spelling.
+        """
 
     def find(self, client: "Client", run: str, buckets: Iterable[str], *, shows: bool) -> list[Found]:
         """Return the accounts that differ, by number. Raises Differs if the source has changed since the manifest."""
@@ -97,18 +104,18 @@ class Differing:
         return self._compared(client, run, found, shows=shows)
 
     def lines(self, numbers: Iterable[str]) -> Iterator[bytes]:
-        """Yield the accounts with these numbers, as they are pushed."""
+        """Yield the lines of accounts by number, in the form of a push."""
         yield from (for_supplier(content, self._supplier) for _, content in self._contents([*numbers]))
 
     def balanced_buckets(self) -> list[str]:
-        """Return the manifest's buckets, with the platform's digests of accounts that differ in spelling only."""
+        """Return the manifest's buckets, with the platform's digests for accounts that differ only in spelling."""
         return [
             f"{(int(digest, 16) + self._added.get(bucket, 0)) % _MODULUS:016x}"
             for bucket, digest in zip(BUCKETS, self._manifest["buckets"], strict=True)
         ]
 
     def _read(self, buckets: frozenset[str]) -> None:
-        """Compute the digests of the accounts in these buckets. Raises Differs if they are not the manifest's."""
+        """Compute the digests of the accounts in buckets. Raises Differs if the sums differ from the manifest."""
         totals = dict.fromkeys(buckets, 0)
         for number, content in self._accounts(buckets):
             digest, bucket = account_digest(content), bucket_of(number)
@@ -184,9 +191,9 @@ class Differing:
         return self._digests[bucket_of(number)][number]
 
     def _fields(self, difference: AccountDifference, values: Values, *, shows: bool) -> Found | None:
-        """Return the account with the fields that differ, or None if its values are only spelled in another way.
+        """Return the account with the fields that differ; None if the account differs only in spelling.
 
-        For such a spelling it adds the difference of the digests to `_added`, for `balanced_buckets`.
+        For different spelling, add the difference of the digests to `_added`, for `balanced_buckets`.
         """
         number = difference.external_account_number
         if difference.kind == "different" and not difference.paths:
@@ -201,7 +208,7 @@ class Differing:
 
 
 def _may_be_in(content: bytes, buckets: frozenset[str]) -> bool:
-    """Return False if the account of a line is certainly in another bucket, without reading it as JSON."""
+    """Return False if the account of a line is certainly in another bucket. Does not parse the line as JSON."""
     if content.count(_NAME) != 1 or (match := _NUMBER.search(content)) is None:
         return True
     return bucket_of(match.group(1).decode("utf-8", "surrogateescape")) in buckets

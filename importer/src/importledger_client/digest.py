@@ -1,9 +1,9 @@
-"""Digest of an account's content. The platform computes the same from its rows, in SQL.
+"""Digest of an account's content. The platform computes the same digest from its rows, in SQL.
 
-An account is written as JSON: a list for each table of the platform, with a list for each row. A row has its ordinal
-and that of its parent, its scalar columns as texts or null, and its JSON columns. Fields that the contract does not
-have are left out. Equal accounts may have different digests, for instance for 0.5 and 0.50: a digest selects accounts
-that are compared field by field.
+An account is written as JSON: a list for each table of the platform, with a list for each row. A row has its ordinal,
+the ordinal of its parent, its scalar columns as texts or null, and its JSON columns. Fields that the contract does not
+have are left out. Equal accounts may have different digests, for instance for 0.5 and 0.50. Therefore digests only
+select accounts, which are then compared field by field.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ def bucket_of(external: str) -> str:
 
 
 def _shape(name: str, fields: Mapping[str, Field]) -> type[msgspec.Struct]:
-    """Return the Struct of an object of these fields. Absent fields have the values that the service gives them."""
+    """Return the Struct of an object with fields. Absent fields get the same values as in the service."""
     declared: list[tuple[str, Any, Any]] = []
     for field in fields.values():
         inner = _shape(field.name, field.fields) if field.fields else None
@@ -51,7 +51,7 @@ def _shape(name: str, fields: Mapping[str, Field]) -> type[msgspec.Struct]:
 
 
 class _Cached(dict[Any, Any]):
-    """Cache of converted values: dates, datetimes and prices occur again and again."""
+    """Cache of converted values, since dates, datetimes and prices occur again and again."""
 
     def __init__(self, convert: Callable[[Any], Any]) -> None:
         super().__init__({UNSET: UNSET, None: None})
@@ -66,7 +66,7 @@ class _Cached(dict[Any, Any]):
 
 
 def _column_text(value: Any) -> str:
-    """Return a datetime as Postgres writes it in UTC."""
+    """Return a datetime in Postgres' form in UTC."""
     moment = in_utc(value)
     fraction = f"{moment.microsecond:06d}".rstrip("0")
     return f"{moment:%Y-%m-%d %H:%M:%S}" + (f".{fraction}" if fraction else "")
@@ -177,11 +177,14 @@ def _copy(name: str, fields: Mapping[str, Field], value: str, names: dict[str, A
 
 
 TABLES: tuple[str, ...] = ("", *_tables(ACCOUNT))
-"""Paths of the lists whose objects are rows of a table, in the order of the rows. The first one is the account."""
+"""Paths of the lists whose objects are rows of a table, in the order of the rows. The first path is the account."""
 
 
 def _compiled() -> Callable[[Any], list[list[Any]]]:
-    """Compile the function of the rows. Its source consists of names of fields in contract.json only."""
+    """Compile the function that returns an account's rows.
+
+    The source consists only of names of fields in contract.json.
+    """
     names: dict[str, Any] = {
         "UNSET": UNSET,
         "number": _number,

@@ -89,7 +89,7 @@ class Progress:
             self._live.stop()
 
     def show(self, text: str, share: float | None = None, *, is_news: bool = False) -> None:
-        """Show the line. `is_news` prints it in a log immediately."""
+        """Show the line. With `is_news`, print the line in a log immediately."""
         if self._live is not None:
             self._live.update(self._drawn(visible(text), share or 0.0))
         elif is_news or time.monotonic() >= self._next:
@@ -97,7 +97,7 @@ class Progress:
             self.print_line(text)
 
     def print_line(self, sentence: str) -> None:
-        """Print a sentence that stays."""
+        """Print a sentence that stays on the screen."""
         self._console.print(visible(sentence), soft_wrap=True)
 
     def _drawn(self, text: str, share: float) -> Table | Text:

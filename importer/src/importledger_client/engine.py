@@ -1,4 +1,4 @@
-"""Tables in DuckDB: it filters rows, joins them to accounts and orders them, on disk, in bounded memory."""
+"""Tables in DuckDB, which filters rows, joins them to accounts and orders them, on disk, in bounded memory."""
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from importledger_client.sources import Unreadable
 
 Rows = Mapping[str, list[tuple[Any, ...]]]
-"""Rows of one account by table. Each begins with the number of the account and that of the row."""
+"""Rows of an account by table. A row begins with the number of the account and the number of the row."""
 _MEMORY = "512MB"
 _WHOLE, _LEAST_SHARE = 200_000, 0.5
 _AT_ONCE = 20_000
@@ -20,7 +20,7 @@ _LONGEST_LINE = 2**25
 
 
 class Join(NamedTuple):
-    """Rows of a table that belong to the rows of another one by pairs of columns: the parent's and the child's."""
+    """Join of a child table to its parent table, by pairs of columns (parent's, child's)."""
 
     parent: str
     child: str
@@ -28,7 +28,9 @@ class Join(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """Columns of two tables with equal values: the share of the child's that the parent has, and their number."""
+    """Columns of two tables with equal values: the share of the child's values that the parent has, and the number of
+    values.
+    """
 
     child: str
     place: int
@@ -40,10 +42,10 @@ class Shared(NamedTuple):
 
 
 class Engine:
-    """Tables by name, "" for the main one. Columns are named c0, c1, … and conversions d0, d1, …"""
+    """Tables by name, "" for the main table. Columns are named c0, c1, … and conversions d0, d1, …"""
 
     def __init__(self, folder: Path, tables: Iterable[str]) -> None:
-        import duckdb  # the import takes a moment, which other verbs need not wait for
+        import duckdb  # imported here: importing takes a moment, which other verbs need not wait for
 
         self._folder = folder
         self._numbers = {table: number for number, table in enumerate(tables)}
@@ -61,7 +63,7 @@ class Engine:
         self._db.close()
 
     def fill(self, table: str, columns: Mapping[str, str], rows: Iterator[Sequence[Any]]) -> None:
-        """Store the rows: the number of each, then its cells. `columns` are the cells' names with their types."""
+        """Store rows, each with its number before its cells. `columns` are the cells' names with their types."""
         path = self._folder / "rows.csv"
         with path.open("w", encoding="utf-8", newline="") as file:
             csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
@@ -75,7 +77,8 @@ class Engine:
     def shared(self, columns: Mapping[str, int]) -> list[Shared]:
         """Return the pairs of columns of different tables that share at least half of the child's values.
 
-        Values of both must be unique in one of them. Of many rows, the same sample of values is taken in all tables.
+        The values must be unique in one of the two columns. With many rows, the same sample of values is compared in
+        all tables.
         """
         rows = sum(self.filled(table, ())[0] for table in columns)
         sample = 1 if rows <= _WHOLE else 16
@@ -113,7 +116,7 @@ class Engine:
         return None if number is None else (number, found)
 
     def first_like(self, table: str, column: str, pattern: str, texts: Sequence[str]) -> tuple[int, str] | None:
-        """Return number and cell of the first row whose whole cell matches a pattern and is none of the texts."""
+        """Return number and cell of the first row whose whole cell matches a pattern, except the given texts."""
         quoted = ", ".join(_quoted(text) for text in ("", *texts))
         condition = f"regexp_full_match({column}, {_quoted(pattern)}) AND {column} NOT IN ({quoted})"
         return self.first(table, f"CASE WHEN {condition} THEN {column} END")
@@ -129,7 +132,7 @@ class Engine:
     def join(self, keys: Mapping[str, str], joins: Sequence[Join]) -> None:
         """Find the rows of each account: by the table's key column, else by the joins, parents first.
 
-        Rows that belong only to rows that were left out are left out, too. Accounts of such rows are negative.
+        Rows that belong only to rows that were left out are also left out, and have negative account numbers.
         """
         first = "min(row) FILTER (WHERE kept)"
         self._execute(
@@ -159,14 +162,14 @@ class Engine:
             self._execute(f"DELETE FROM p{number} WHERE NOT kept")
 
     def nowhere(self, table: str, columns: Iterable[str]) -> tuple[list[int], list[int]]:
-        """Return the numbers of the rows that are in no account, and their filled cells as `filled` does."""
+        """Return the numbers of the rows that are in no account, and their filled cells in the form of `filled`."""
         number = self._numbers[table]
         which = f"ANTI JOIN (SELECT row FROM p{number} UNION ALL SELECT row FROM o{number}) USING (row)"
         rows = self._all(f"SELECT row FROM r{number} {which} ORDER BY row")
         return [row for (row,) in rows], self.filled(table, columns, which=which)
 
     def left_out(self, table: str, columns: Iterable[str]) -> list[int]:
-        """Return the number of rows that were left out, and of their filled cells of each column."""
+        """Return the number of rows that were left out, and the number of their filled cells in each column."""
         return self.filled(table, columns, which=f"SEMI JOIN o{self._numbers[table]} USING (row)")
 
     def repeated(self, table: str) -> list[int]:
@@ -175,7 +178,7 @@ class Engine:
         return [row for (row,) in rows]
 
     def order(self, table: str, values: Sequence[str]) -> None:
-        """Compute these values of the rows of all accounts, and order the rows by account and number."""
+        """Compute values of the rows of all accounts, and order the rows by account and number."""
         number = self._numbers[table]
         names = ", ".join(f"{value} AS v{place}" for place, value in enumerate(values))
         self._execute(

@@ -1,4 +1,6 @@
-"""Numbers of accounts by error: code and path, a sample of each, and the share of accounts that some fixes clear."""
+"""Numbers of accounts by error (code and path), a sample of each error, and the share of accounts that the best
+corrections fix.
+"""
 
 import collections
 import re
@@ -13,7 +15,7 @@ Kind = tuple[str, str]
 """A code, and a path with [] for each place in a list, as in the record of a run."""
 
 MOST_KINDS = 3
-"""Kinds whose correction is proposed."""
+"""Kinds of errors whose correction is proposed."""
 _INDEX = re.compile(r"\.\d+(?=\.|$)")
 
 
@@ -56,17 +58,17 @@ class ErrorCounts:
         self._sets[frozenset(found)] += 1
 
     def most_frequent(self) -> list[Kind]:
-        """Return the kinds, most accounts first."""
+        """Return the kinds of errors, the kinds with most accounts first."""
         return sorted(self.numbers, key=lambda kind: (-self.numbers[kind], kind))
 
     def clears(self, kinds: Iterable[Kind]) -> float:
-        """Return the share of accounts that have only errors of these kinds [percent]."""
+        """Return the share of accounts with only these kinds of errors [percent]."""
         chosen_kinds = frozenset(kinds)
         cleared = sum(times for found, times in self._sets.items() if found <= chosen_kinds)
         return 100 * cleared / self.accounts if self.accounts else 0.0
 
     def best(self, limit: int = MOST_KINDS) -> list[Kind]:
-        """Return the few kinds whose correction clears the most accounts, chosen one after the other."""
+        """Return the few kinds of errors whose correction fixes the most accounts, chosen one after the other."""
         chosen: list[Kind] = []
         while len(chosen) < min(limit, len(self.numbers)) and self.clears(chosen) < 100:
             remaining = [kind for kind in self.most_frequent() if kind not in chosen]

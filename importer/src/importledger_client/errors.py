@@ -1,8 +1,8 @@
 """Exceptions of this package. All of them are ImportLedgerError.
 
 Every exception has `.errors`, each with `.attr` (dotted path, "" without a field), `.code` (permanent) and `.detail` (a
-sentence). `.errors` is empty without an answer, or if the answer has no code. `.code` is the code of the answer,
-`.status` its HTTP status or None without an answer.
+sentence). `.errors` is empty without an answer, or for an answer without a code. `.code` is the code of the answer,
+`.status` its HTTP status, or None without an answer.
 """
 
 from typing import Any
@@ -27,7 +27,7 @@ class Misconfigured(ImportLedgerError):
 
 
 class Refused(ImportLedgerError):
-    """The service refuses the request: `.errors` has what must be corrected. Do not repeat it unchanged."""
+    """The service refuses the request. `.errors` has the errors to correct. Do not repeat the request unchanged."""
 
 
 class AlreadyImported(Refused):
@@ -37,7 +37,7 @@ class AlreadyImported(Refused):
 
 
 class NotAllowed(ImportLedgerError):
-    """The key is wrong, or does not allow this (401, 403)."""
+    """The key is wrong, or does not allow the request (401, 403)."""
 
 
 class NotFound(ImportLedgerError):
@@ -49,7 +49,7 @@ class Unavailable(ImportLedgerError):
 
 
 class TimedOut(ImportLedgerError):
-    """The import has not ended in time. It may still end."""
+    """The import has not ended in time, but may still end."""
 
 
 _KINDS = {401: NotAllowed, 403: NotAllowed, 404: NotFound, 408: Unavailable, 429: Unavailable}

@@ -1,6 +1,6 @@
 """SQL expressions of a mapping: a part of DuckDB's language, checked on the syntax tree that DuckDB makes of them.
 
-An expression reads the columns of one row. It reads no file, no other row and no setting.
+An expression reads only the columns of one row: no file, no other row and no setting.
 """
 
 import functools
@@ -18,7 +18,7 @@ _MORE = "regexp_replace replace right rtrim split_part starts_with strpos substr
 _OTHER = "+ - * / abs greatest least month nullif round year"
 _FUNCTIONS = frozenset(f"{_TEXT} {_MORE} {_OTHER}".split())
 _READERS = {"number": "number", "day": "day"}
-"""Functions that read a column strictly, with the kinds of their conversions."""
+"""Functions that read a column as a number or a day, with the kinds of their conversions."""
 _CLASSES = frozenset(
     ["BETWEEN", "CASE", "CAST", "COLUMN_REF", "COMPARISON", "CONJUNCTION", "CONSTANT", "FUNCTION", "OPERATOR"]
 )
@@ -29,7 +29,7 @@ _TYPES = frozenset(
 
 
 class Expression:
-    """An expression. `columns` are those that it reads. Raises ValueError, with a sentence."""
+    """An expression, with the `columns` that it reads. Raises ValueError, with a sentence."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -37,7 +37,10 @@ class Expression:
         for node in _nodes(self._tree):
             _check(node)
         self.readers = list(dict.fromkeys(_reader(node) for node in _nodes(self._tree) if _is_reader(node)))
-        """(column, kind, form) of each column that is read as a number or a day. The form is "" unless it is set."""
+        """Triples (column, kind, form) for columns that are read as a number or a day.
+
+        The form is "" if it is not set.
+        """
         plain = [_column(node) for node in _nodes(self._tree) if _is(node, "COLUMN_REF")]
         self.columns = list(dict.fromkeys([*plain, *(column for column, _, _ in self.readers)]))
 
@@ -68,7 +71,7 @@ def expression(text: str) -> Expression:
 
 @functools.cache
 def _parser() -> "duckdb.DuckDBPyConnection":
-    import duckdb  # the import takes a moment, which other verbs need not wait for
+    import duckdb  # imported here: importing takes a moment, which other verbs need not wait for
 
     return duckdb.connect(":memory:", config={"threads": 1, "enable_external_access": False})
 
@@ -80,7 +83,7 @@ def _serialized(text: str) -> Any:
 
 
 def _tree(text: str) -> Any:
-    """Return the syntax tree of an expression. Raises ValueError for anything that is more than an expression."""
+    """Return the syntax tree of an expression. Raises ValueError for any other SQL."""
     found, empty = _serialized(text), _serialized("1")
     if found.get("error"):
         raise ValueError(f"{text!r} must be an expression: {found.get('error_message')}")
@@ -91,7 +94,7 @@ def _tree(text: str) -> Any:
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    """Yield the nodes of a tree, parents first, without those below a reader or a cast."""
+    """Yield the nodes of a tree, parents first, except nodes below a reader or a cast."""
     if isinstance(tree, dict):
         if "class" in tree:
             yield tree

@@ -16,7 +16,7 @@ from importledger_client.sources import Unreadable
 _FORMULA = re.compile(r"""^(?=[\t\r\n])|(?:(?<=[;\t\r\n])|^)(?=[\s"']*[=+\-@＝＋－＠])""")
 COLUMNS = ("line", "number", "severity", "code", "path", "sentence", "value")
 ERROR, WARNING = "error", "warning"
-"""Severities. An account with warnings alone was accepted: it is in the CSV only."""
+"""Severities. The service accepts an account with only warnings, and only the CSV file lists it."""
 LONGEST_VALUE = 200
 
 
@@ -47,7 +47,10 @@ def is_of_failures(name: str) -> bool:
 
 
 def read_failures(run: str, folder: Path) -> Iterator[Failed]:
-    """Yield the failures of the last push of a run. Lines that cannot be read are skipped: somebody may edit them."""
+    """Yield the failures of the last push of a run.
+
+    Lines that cannot be read are skipped, since people may edit the file.
+    """
     path = ndjson_path(run, folder)
     if path.exists():
         with path.open("rb") as file:
@@ -67,7 +70,9 @@ def read_warnings(run: str, folder: Path) -> Iterator[dict[str, str]]:
 
 
 class FailureFiles:
-    """Writes both files under temporary names, and renames them at the end: a push may read the file it replaces."""
+    """Writes both files under temporary names, and renames them at the end, because a push may read the file that it
+    replaces.
+    """
 
     def __init__(self, run: str, folder: Path) -> None:
         self.ndjson, self.csv = ndjson_path(run, folder), csv_path(run, folder)
@@ -80,7 +85,7 @@ class FailureFiles:
         self._rows = csv.writer(self._table)
         self._rows.writerow(COLUMNS)
         self._counts = [0, 0]
-        """Lines of the NDJSON file, rows of the CSV."""
+        """Number of lines of the NDJSON file, and of rows of the CSV file."""
 
     def add(
         self,
@@ -90,7 +95,7 @@ class FailureFiles:
         errors: tuple[FieldError, ...],
         warnings: tuple[FieldError, ...] = (),
     ) -> None:
-        """Add an account. Only one with errors is written to the NDJSON file."""
+        """Add an account. Only accounts with errors are written to the NDJSON file."""
         if errors:
             self._counts[0] += 1
             self._lines.write(_encoder.encode(Failed(line, _payload(content), errors, warnings)) + b"\n")
@@ -103,9 +108,10 @@ class FailureFiles:
                 self._rows.writerow([neutral(cell) for cell in row])
 
     def close(self, *, is_whole: bool, keep: frozenset[Path], keeps_last: bool = False) -> None:
-        """Rename the files. An empty one is removed. Files in `keep`, which were pushed, stay unless `is_whole`.
+        """Rename the files, and remove empty files.
 
-        `keeps_last` leaves the files of the last push as they are.
+        Files in `keep`, which were pushed, stay unless `is_whole`. With `keeps_last`, the files of the last push stay
+        unchanged.
         """
         self._lines.close()
         self._table.close()

@@ -1,4 +1,4 @@
-"""Propose how tables are joined: by the columns with equal values."""
+"""Propose joins of tables by columns with equal values."""
 
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,10 @@ from importledger_client.values import clean
 
 
 class Link(NamedTuple):
-    """A proposed join of a table to another one, by one column of each. `share` of its values are there."""
+    """A proposed join of a table to another table, by a column of each.
+
+    The other table has the `share` of the column's values.
+    """
 
     table: str
     column: str
@@ -29,7 +32,7 @@ class Link(NamedTuple):
 
 
 def links_of(tables: Mapping[str, Table]) -> list[Link]:
-    """Return the join of each further table, parents first. A table without equal values has none."""
+    """Return the join of each further table, parents first. A table without equal values has no join."""
     with tempfile.TemporaryDirectory(prefix="importbook-") as folder, closing(Engine(Path(folder), tables)) as engine:
         for name, table in tables.items():
             kinds = {f"c{place}": "VARCHAR" for place in range(len(table.columns))}
@@ -45,7 +48,7 @@ def links_of(tables: Mapping[str, Table]) -> list[Link]:
 
 
 def _rank(tables: Mapping[str, Table], pair: Shared) -> Any:
-    """Return the order of joins: those with most of the values, then equal names, then most values."""
+    """Return the rank of a join: greatest share of values first, then equal names, then most values."""
     names = tables[pair.child].columns[pair.place], tables[pair.parent].columns[pair.parent_place]
     return round(pair.share, 2), names[0].lower() == names[1].lower(), pair.values
 

@@ -1,7 +1,10 @@
-"""Counts, exact sums and digests of a book, from its source. The platform must have the same after the import.
+"""Counts, exact sums and digests of a book, from its source.
 
-Accounts are in buckets by their number. The digest of a bucket is the sum of its accounts' digests: it does not depend
-on their order, and changes with a value that is altered, lost, or moved to another account or another place in it.
+After the import, the platform must have the same counts, sums and digests.
+
+Accounts are in buckets by their number. The digest of a bucket is the sum of its accounts' digests. It does not depend
+on the order of accounts, but changes if a value is altered, lost, or moved to another account or another place in the
+account.
 """
 
 import collections
@@ -39,7 +42,7 @@ _NO_SUM = "0"
 
 
 def sums_filled(*sides: Mapping[str, Any]) -> list[str]:
-    """Return the names of sums with at least one value: a sum of nothing is not shown as 0."""
+    """Return the names of sums with at least one value. A sum without values is not shown as 0."""
     return [name for name in SUMS if any(side.get("sums", {}).get(name, _NO_SUM) != _NO_SUM for side in sides)]
 
 
@@ -52,7 +55,7 @@ _NO_LEDGERS: dict[str, int | Decimal] = {
 }
 _MODULUS = 2**64
 _NOT_COUNTED = frozenset({"import_supplier"})
-"""Members that are not counted: the supplier is a member of the manifest."""
+"""Members that are not counted, such as the supplier, which is a member of the manifest."""
 _READINGS = TABLES.index(COUNTS["readings"])
 _VALUE = [*ACCOUNT["supply_addresses"].fields["supply_points"].fields["melos"].fields["meters"].fields["registers"]
           .fields["readings"].fields].index("value")  # fmt: skip
@@ -73,7 +76,10 @@ class NoAccount(Exception):
 
 
 class Counting:
-    """Counts, sums and digests of accounts, each read twice. Memory grows by a hash of each number only."""
+    """Counts, sums and digests of accounts, each of which is read twice.
+
+    Memory grows only by a hash of each account number.
+    """
 
     def __init__(self) -> None:
         self.accounts = 0
@@ -90,7 +96,7 @@ class Counting:
         """Digest of the account that was added last."""
 
     def add(self, content: bytes) -> None:
-        """Add one account as JSON, bare or wrapped with `task_params`. Raises NoAccount."""
+        """Add an account as JSON, bare or wrapped with `task_params`. Raises NoAccount."""
         account, members = self._read(content)
         number = account.external_account_number
         if not isinstance(number, str) or not number:
@@ -118,7 +124,7 @@ class Counting:
             documented = _documented(fields, ACCOUNT, "", self._undocumented)
             try:
                 account = msgspec.convert(documented, SHAPE)
-            except msgspec.ValidationError:  # the service refuses it
+            except msgspec.ValidationError:  # the service refuses such a value
                 account = SHAPE(
                     external_account_number=documented.get("external_account_number"),
                     import_supplier=documented.get("import_supplier"),
@@ -130,7 +136,7 @@ class Counting:
         """Add counts and sums of an account, and return its digest."""
         try:
             rows = rows_of(account)
-        except (TypeError, ValueError, ArithmeticError):  # the service refuses it
+        except (TypeError, ValueError, ArithmeticError):  # the service refuses such a value
             return int.from_bytes(sha256(content).digest()[:8], "big")
         for path, of_table in zip(TABLES, rows, strict=True):
             self._counts[path] += len(of_table)
@@ -164,9 +170,10 @@ class Counting:
             self._ledgers[code] = {name: EXACT.add(Decimal(of_code[name]), Decimal(ledger[name])) for name in ledger}
 
     def manifest(self, supplier: str = "") -> dict[str, Any]:
-        """Return counts and sums in the shape of the platform's totals. Raises Differs if the second reading differs.
+        """Return counts and sums in the shape of the platform's totals.
 
-        Names with a full stop are not compared: they could be paths.
+        Raises Differs if the second reading differs. Names with a full stop are not compared, because they could be
+        paths.
         """
         for name in sorted(name for name, lost in self._lost.items() if lost and "." not in name):
             read = self._members[name]
@@ -238,7 +245,7 @@ def _members_again(content: bytes) -> dict[str, int]:
 def _documented(
     value: Mapping[str, Any], fields: Mapping[str, Field], before: str, undocumented: collections.Counter[str]
 ) -> dict[str, Any]:
-    """Return an object without undocumented fields, which are counted by path, and without null where it is absence."""
+    """Return an object without undocumented fields, which are counted by path, and without null that means absence."""
     documented: dict[str, Any] = {}
     for name, inner in value.items():
         field, path = fields.get(name), before + name
@@ -274,7 +281,7 @@ def decoded(content: bytes) -> dict[str, Any]:
 
 
 def _number(value: Any) -> Decimal:
-    """Return the number, or 0 for anything else: the digest shows the difference."""
+    """Return the number, or 0 for any other value, whose difference the digest shows."""
     try:
         return Decimal(value) if type(value) is str and _PLAIN.match(value) else exact(value)
     except (ValueError, ArithmeticError):

@@ -1,4 +1,7 @@
-"""Make accounts from rows of tables, as a mapping describes. `unused` records what is in no account."""
+"""Make accounts from rows of tables, as described by a mapping.
+
+`unused` records cells and rows outside of all accounts.
+"""
 
 import collections
 import functools
@@ -19,15 +22,18 @@ from importledger_client.unused import Row, TableUse, UnusedCells
 from importledger_client.values import Conversion, converted
 
 UNREADABLE = "UNREADABLE: "
-"""Prefix of a value that does not have the form of the mapping. Without it, the service would accept some of them."""
+"""Prefix of a value that does not have the form of the mapping.
+
+Without the prefix, the service would accept some wrong values.
+"""
 _JOINING = frozenset({"from", "on", "where"})
 Make = Callable[[Sequence[Row], str], Any]
-"""Makes a value from rows of one table, and the path of its parent with a full stop. None is no value."""
+"""Function that makes a value from rows of a table and the path of the parent with a full stop. None means no value."""
 Choose = Callable[[Sequence[Row]], Sequence[Row]]
 
 
 class _Value(NamedTuple):
-    """Place of an expression's value in each row, and place of the index of the reader that failed in it."""
+    """Index of an expression's value in each row, and index of the number of the reader that failed."""
 
     place: int
     failed: int | None
@@ -52,11 +58,11 @@ class Mapped:
         self.expected: dict[tuple[str, int], tuple[str, str]] = {}
         """Expressions that must be of a kind, with its name, by table and place."""
         self.looked_up: list[tuple[str, int, str]] = []
-        """Table and place of the values that are looked up, and the names of their lookup tables."""
+        """Table and index of looked up values, and the names of their lookup tables."""
         self._errors: list[FieldError] = []
         self._rows: Rows = {}
         self._of_account: list[dict[Any, Any]] = []
-        """Memory of parts of the mapping, which is emptied after each account."""
+        """Caches of parts of the mapping, which are emptied after each account."""
         reads = set[str]()
         self._make = self._object(plan.account, ACCOUNT, "", reads)
         self._bit = self.uses[""].bit(reads)
@@ -81,9 +87,10 @@ class Mapped:
         return account, self._errors
 
     def _value(self, table: str, text: str) -> _Value:
-        """Register an expression of a table with the engine, and return where its results are in the engine's rows.
+        """Register an expression of a table with the engine.
 
-        That is the index of its value, the index of the number of the conversion that failed, and the conversions.
+        Return the indexes of its results in the engine's rows (value, number of the conversion that failed), and the
+        conversions.
         """
         use, readers = self.uses[table], list[Conversion]()
 
@@ -104,9 +111,8 @@ class Mapped:
         return found
 
     def _resolve(self, spec: Any, table: str, shared: tuple[str, ...] | None) -> None:
-        """Find the columns by which each `from` joins its parent: those of `on`, else the parent's `each` by name.
-
-        `shared` are the columns that set the parent's rows apart: () for the account, None for single rows.
+        """Find the columns by which each `from` joins its parent: the columns of `on`, or else the parent's `each` by
+        name. `shared` are the columns that distinguish the parent's rows: () for the account, None for single rows.
         """
         if isinstance(spec, list):
             for item in spec:
@@ -172,7 +178,7 @@ class Mapped:
     def _items(
         self, spec: Any, field: Field, table: str, reads: set[str]
     ) -> Callable[[list[Any], Sequence[Row], str], None]:
-        """Return the maker of the items of a list: one, or one for each group of rows."""
+        """Return the maker of a list's items: a single item, or an item for each group of rows."""
         if not is_object(spec):
             make_text = self._field(spec, Field(field.name, "text", {}), table, reads)
 
@@ -255,7 +261,7 @@ class Mapped:
         return below
 
     def _choosing(self, spec: Mapping[str, Any], table: str, reads: set[str]) -> Choose | None:
-        """Return a function that chooses the rows with the least or greatest value, as `first` or `last` says."""
+        """Return a function that chooses the rows with the least (`first`) or greatest (`last`) value."""
         option = next((option for option in ("first", "last") if option in spec), None)
         if option is None:
             return None
@@ -362,9 +368,9 @@ class Mapped:
     def _choosing_one(
         self, options: Mapping[str, Any], label: str, place: int, table: str, reads: set[str]
     ) -> Callable[[Sequence[Row]], Row | None]:
-        """Return a function that chooses the row whose value is used, None if no row has one.
+        """Return a function that chooses the row whose value is used; None if no row has a value.
 
-        All rows must have the same value unless `first` or `last` chooses one.
+        All rows must have the same value unless `first` or `last` chooses a row.
         """
         choose = self._choosing(options, table, reads)
 
@@ -383,7 +389,7 @@ class Mapped:
     def _looking_up(
         self, options: Mapping[str, Any], conversion: Conversion, place: int, table: str
     ) -> Callable[[str, Row, str], Any] | None:
-        """Return a function from a value to that of a lookup table, None for a field without one."""
+        """Return a function from a value to its replacement in the lookup table; None without a lookup table."""
         if "table" not in options:
             return None
         name = str(options["table"])
@@ -438,7 +444,7 @@ def _key_of(places: Sequence[int]) -> Callable[[Row], tuple[Any, ...]]:
 
 
 def _grouping(places: Sequence[int], *, is_single: bool) -> Callable[[Sequence[Row]], Iterable[Sequence[Row]]]:
-    """Return a function that groups rows: by the cells at these places, else one by one or all together."""
+    """Return a function that groups rows: by cells at given places, or each row separately, or all together."""
     if not places:
         return (lambda rows: [[row] for row in rows]) if is_single else lambda rows: [rows]
     key_of = _key_of(places)

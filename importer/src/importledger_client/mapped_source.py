@@ -1,6 +1,7 @@
-"""Read tables as a source of accounts. Tables are counted twice, and every cell is in an account or reported.
+"""Read tables as a source of accounts.
 
-Rows are stored on disk by their keys: they may be in any order, and more than fit into memory.
+Tables are counted twice, and every cell is either in an account or reported. Rows are stored on disk by their keys, so
+that they may be in any order and need not fit into memory.
 """
 
 import collections
@@ -34,7 +35,7 @@ _TYPES = {
     "true or false": ("BOOLEAN",),
     "a number": ("DECIMAL", "DOUBLE", "HUGEINT", "BIGINT", "INTEGER", "SMALLINT", "TINYINT"),
 }
-"""Prefixes of the engine's types, by what an expression must be."""
+"""Prefixes of the engine's types, by the required kind of an expression."""
 _DOUBTS = {
     NO_VALUE: "may mean no value: list it in `empty` of the mapping, or in `texts` if it is text.",
     ROUNDED: "Excel writes for a long number and which has lost digits: export the column as text, or list the value in"
@@ -45,7 +46,7 @@ _DOUBTS = {
 class MappedSource(Source):
     """Tables as lines, one for each account, with the number of its first row.
 
-    With `is_strict`, no line is yielded while the mapping leaves something open, as `push` needs.
+    With `is_strict`, which `push` needs, no line is yielded if the mapping is incomplete.
     """
 
     def __init__(
@@ -66,7 +67,9 @@ class MappedSource(Source):
         self._without_key: list[int] = []
         """Numbers of the rows of the main table that belong to no account."""
         self._left_out: collections.Counter[tuple[str, str]] = collections.Counter()
-        """Cells that are no value or in no account, by table and column; rows left out by `where`, by ""."""
+        """Number of cells without a value or outside of all accounts, by table and column; under the column "", rows
+        that `where` leaves out.
+        """
 
     @property
     def read(self) -> int:
@@ -86,7 +89,7 @@ class MappedSource(Source):
         """Yield sentences: how each file or sheet was read, and how many rows and cells each table has."""
         for alias, table in self.tables.items():
             yield from table.written
-            if self.mapped is None:  # reading ended early
+            if self.mapped is None:  # the reader has ended early
                 continue
             use = self.mapped.uses[alias]
             filled = table.filled + table.skipped
@@ -103,13 +106,13 @@ class MappedSource(Source):
             yield f"{alias or table.name}: {rows}, {counted(filled.total(), 'filled cell')}{cells}"
 
     def open_points(self) -> list[str]:
-        """Return sentences on all points that the mapping must decide before anything is sent."""
+        """Return sentences on all points that the mapping must decide before accounts are sent."""
         lost = self.mapped.unused.sentences(self._location) if self.mapped else iter(())
         unmapped = [f"column {column}: No field uses this column." for column in self.columns_nowhere()]
         return [*self.doubts, *unmapped, *lost]
 
     def lines(self) -> Iterator[Line]:
-        """Yield the accounts. Raises Unreadable, and Differs unless every row and cell is accounted for."""
+        """Yield the accounts. Raises Unreadable, and Differs unless every row and cell is in an account or ignored."""
         with self._joined() as (engine, mapped, folder):
             lines = self._lines(engine, mapped)
             if self._is_strict:
@@ -177,7 +180,7 @@ class MappedSource(Source):
         )
 
     def _stored(self, alias: str, table: Table, use: TableUse) -> Iterator[list[Any]]:
-        """Yield the rows for the engine: their numbers, then their cells without blanks, then the converted ones."""
+        """Yield the rows for the engine: number, cells without outer blanks, and converted cells."""
         empty, emptied = frozenset(self._plan.empty), [0] * len(use.columns)
         columns = [*use.columns]
         places = [table.columns.index(column) for column in columns]
@@ -205,7 +208,7 @@ class MappedSource(Source):
                 raise MappingError(f"{self.mapping}: {text!r} must be {kind}.")
 
     def _filter(self, engine: Engine, mapped: Mapped, alias: str) -> None:
-        """Leave out the rows of a table for which its `where` is not true. Raises Unreadable for an unreadable cell."""
+        """Leave out the rows of a table for which `where` is not true. Raises Unreadable for an unreadable cell."""
         if alias not in mapped.filters:
             return
         use, found = mapped.uses[alias], mapped.filters[alias]
@@ -229,7 +232,7 @@ class MappedSource(Source):
                     yield f"column {named(alias, column)}: {self._location(alias, number)} has {text}, which {reason}"
 
     def _dates_in_texts(self) -> Iterator[str]:
-        """Yield sentences on text columns with dates of a workbook: Excel makes dates of texts such as 1/2."""
+        """Yield sentences on text columns with dates of a workbook, since Excel changes texts such as 1/2 to dates."""
         for alias, column, path in dict.fromkeys(text_columns(self._plan.account)):
             if location := self.tables[alias].dated.get(column):
                 yield (
@@ -239,7 +242,10 @@ class MappedSource(Source):
                 )
 
     def _decided(self, lines: Iterator[Line], path: Path) -> Iterator[Line]:
-        """Store all lines in a file, then yield them. Raises Differs if a part of the tables is open."""
+        """Store all lines in a file, then yield them.
+
+        Raises Differs if the mapping does not cover all parts of the tables.
+        """
         with path.open("w+b") as file:
             for made, line in enumerate(lines, 1):
                 if made % _SHOWN_ACCOUNTS == 0:
@@ -253,7 +259,7 @@ class MappedSource(Source):
                 yield _unpack(file.read(int.from_bytes(size, "big")))
 
     def _order(self, engine: Engine, mapped: Mapped) -> None:
-        """Order the rows of all tables by account, and record those that are in no account or in several."""
+        """Order the rows of all tables by account, and record rows that are in no account or in several accounts."""
         for alias, use in mapped.uses.items():
             numbers, (_, *cells) = engine.nowhere(alias, use.columns.values())
             mapped.unused.unmatched(alias, numbers)

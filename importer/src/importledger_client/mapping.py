@@ -17,7 +17,7 @@ from importledger_client.values import converted, date_form, number_form
 
 _LEAF = frozenset({"column", "constant", "sql", "sum"})
 _TEXTS = frozenset({"text", "texts", "json"})
-"""Kinds of fields that take any text."""
+"""Kinds of fields that accept any text."""
 SPECIAL = frozenset({"each", "from", "on", "where", "first", "last"})
 _SPECIAL_NAMES = "each, from, on, where, first and last"
 _ISO_DATE = "YYYY-MM-DD"
@@ -30,29 +30,29 @@ class MappingError(Unreadable):
 
 
 class File(msgspec.Struct, forbid_unknown_fields=True):
-    """Table in addition to the main one."""
+    """Further table, in addition to the main table."""
 
     path: str
     key: str = ""
     """Column with the number of the account. Without it, the parts of `account` that read the table join it by `on`."""
     where: str = ""
-    """Expression for the rows that are read, "" for all."""
+    """Expression that selects the rows to read, "" for all rows."""
     unmatched: Literal["refuse", "ignore"] = "refuse"
-    """`refuse` makes rows that are in no account an error."""
+    """With `refuse`, rows that are in no account are errors."""
     repeated: Literal["refuse", "allow"] = "refuse"
-    """`refuse` makes rows that several parents at one node of the mapping use an error."""
+    """With `refuse`, rows that several parents at one node of the mapping use are errors."""
     source: TableSource = msgspec.field(default_factory=TableSource)
 
 
 class Plan(msgspec.Struct, forbid_unknown_fields=True):
-    """A mapping as it is written."""
+    """A mapping, in the form of its file."""
 
     account: dict[str, Any]
     """Fields of an account, each with its column, or an object with `each`, `from` and `on` for several rows."""
     key: str = ""
     """Column whose rows with the same value are one account."""
     where: str = ""
-    """Expression for the rows of the main table that are read, "" for all."""
+    """Expression that selects the rows of the main table to read, "" for all rows."""
     dates: str = "YYYY-MM-DD"
     decimals: str = "1234.56"
     empty: list[str] = []
@@ -62,16 +62,16 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True):
     tables: dict[str, dict[str, Any]] = {}
     """Lookup tables of values, by name."""
     values: str = ""
-    """Path of a list with further entries of lookup tables, as `importbook map values` writes it."""
+    """Path of a list with further entries of lookup tables, in the format of `importbook map values`."""
     files: dict[str, File] = {}
     """Further tables, by name."""
     ignore: list[str] = []
-    """Columns that are not imported, or of which the value of one row is enough."""
+    """Columns that are not imported, or of which the value of the first row is used."""
     source: TableSource = msgspec.field(default_factory=TableSource)
 
     @property
     def keys(self) -> dict[str, str]:
-        """The key column of each table, "" for the main one."""
+        """The key column of each table, "" for the main table."""
         return {"": self.key} | {alias: file.key for alias, file in self.files.items()}
 
     @property
@@ -81,7 +81,7 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True):
 
     @property
     def columns(self) -> set[tuple[str, str]]:
-        """The columns that the mapping reads, with their tables, "" for the main one."""
+        """The columns that the mapping reads, with their tables, "" for the main table."""
         return {*columns_read(self.account), *self._fixed()}
 
     def _fixed(self) -> Iterator[tuple[str, str]]:
@@ -97,13 +97,13 @@ class Node(NamedTuple):
     path: str
     """Dotted path, without list indexes."""
     field: Field
-    """Field of an account; of kind json if accounts have no such field."""
+    """Field of an account. A field that accounts do not have is of kind json."""
     siblings: Mapping[str, Field]
-    """The fields of its object, {} for an object of any JSON."""
+    """Fields of the node's object, {} for an object of any JSON."""
     spec: Any
     """Content of the node: a column's name, or a dict."""
     table: str
-    """Table of its parent's rows, "" for the main one."""
+    """Table of the parent's rows, "" for the main table."""
     is_item: bool
     """True for an item of a list."""
 
@@ -113,19 +113,19 @@ class Node(NamedTuple):
 
     @property
     def of_table(self) -> str:
-        """Table that the node itself reads."""
+        """Table that the node reads."""
         return str(self.spec.get("from", self.table)) if isinstance(self.spec, Mapping) else self.table
 
 
 def is_object(spec: Any) -> bool:
-    """Return True for a part of a mapping that describes an object, False for one that reads a column or constant."""
+    """Return True for a part of a mapping that describes an object, False for a field with a column or constant."""
     return isinstance(spec, Mapping) and not _LEAF & spec.keys()
 
 
 def nodes(
     spec: Mapping[str, Any], fields: Mapping[str, Field] = ACCOUNT, before: str = "", table: str = ""
 ) -> Iterator[Node]:
-    """Yield all nodes of a mapping, objects before their fields. `table` is that of the object itself."""
+    """Yield all nodes of a mapping, objects before their fields. `table` is the table of the object."""
     for name, inner in spec.items():
         if name in SPECIAL:
             continue
@@ -179,9 +179,10 @@ def read_mapping(path: Path) -> Plan:
 
 
 def _inside(mapping: Path, name: str, place: str) -> str:
-    """Return the path of a file that a mapping names. Raises MappingError for one outside the mapping's folder.
+    """Return the path of a file that a mapping names.
 
-    A mapping can come from others: it must not make its user read, and then send, any other file.
+    Raises MappingError for a file outside the mapping's folder, because a mapping from somebody else must not make its
+    user read, and then send, other files.
     """
     path, folder = str(mapping.parent / name), mapping.parent.resolve()
     if not all(Path(found).resolve().is_relative_to(folder) for found in glob.glob(path) or [path]):
@@ -205,7 +206,7 @@ def column_of(spec: Any) -> str:
 
 
 def named(table: str, column: str) -> str:
-    """Return the name of a column, with that of its table unless it is the main one."""
+    """Return the name of a column, with the name of its table unless this is the main table."""
     return f"{table}.{column}" if table else column
 
 
@@ -216,7 +217,7 @@ def grouping_columns(spec: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def columns_read(account: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the columns that a mapping's account reads, each with its table, "" for the main one."""
+    """Yield the columns that a mapping's account reads, each with its table, "" for the main table."""
     for node in nodes(account):
         if isinstance(node.spec, Mapping):
             for parent, child in joins(node.spec):
@@ -227,7 +228,7 @@ def columns_read(account: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _expressed(spec: Any) -> list[str]:
-    """Return the columns in the expressions of a part of a mapping, and those of `first` and `last`."""
+    """Return the columns in the expressions of a part of a mapping, and the columns of `first` and `last`."""
     if not isinstance(spec, Mapping):
         return []
     texts = [str(spec[option]) for option in ("sql", "sum", "where") if option in spec]
@@ -236,7 +237,7 @@ def _expressed(spec: Any) -> list[str]:
 
 
 def text_columns(account: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield (table, column, path) of each field that takes a cell as text, except those with a `format`."""
+    """Yield (table, column, path) of each field that reads a cell as text, except fields with a `format`."""
     for node in nodes(account):
         if node.is_object or (isinstance(node.spec, Mapping) and "format" in node.spec):
             continue
@@ -266,7 +267,7 @@ def check_columns(plan: Plan, columns: Mapping[str, list[str]]) -> None:
 
 
 def _faults(plan: Plan) -> Iterator[str]:
-    """Yield sentences on what a mapping must not contain."""
+    """Yield a sentence on each fault of a mapping."""
     yield from _faults_of_forms(plan.dates, plan.decimals)
     for alias, where in plan.filters.items():
         yield from _faults_of_expressions({"where": where} if where else {}, f"files.{alias}" if alias else "account")

@@ -1,4 +1,4 @@
-"""Memory of a long push: freed memory goes back to the system instead of staying in the heaps of many threads."""
+"""Memory of a long push: freed memory is returned to the system instead of staying in the heaps of many threads."""
 
 import contextlib
 import ctypes
@@ -10,10 +10,10 @@ _LARGE_BYTES = 256 * 1024
 
 
 def keep_memory_flat() -> None:
-    """Make glibc allocate large objects outside of its heaps: batches and compressors are large and short-lived.
+    """Make glibc allocate large objects outside of its heaps.
 
-    Otherwise memory rises with the length of a book, since the heap of each thread becomes fragmented. Does nothing
-    without glibc.
+    Without this, memory grows with the length of a book, because large, short-lived batches and compressors fragment
+    the heap of each thread. Does nothing without glibc.
     """
     with contextlib.suppress(OSError, AttributeError, TypeError):
         malloc_option = ctypes.CDLL(None).mallopt

@@ -25,7 +25,7 @@ class Note(msgspec.Struct):
 
 
 def save_note(note: Note, folder: Path) -> None:
-    """Write a note. A folder that cannot be written is ignored."""
+    """Write a note. If the folder is not writable, no note is written."""
     with contextlib.suppress(OSError):
         (folder / _FOLDER).mkdir(exist_ok=True)
         (folder / _FOLDER / f"{note.run}.json").write_bytes(msgspec.json.encode(note) + b"\n")

@@ -11,7 +11,7 @@ from importledger_client.contract import ACCOUNT, Field, comparable, is_filled
 from importledger_client.manifest import decoded
 
 MOST_COUNTED = 1000
-"""Most different values of a path that are counted. Further ones are not."""
+"""Most different values of a path that are counted. Further values are not counted."""
 TOP = 3
 _POINTS = "supply_addresses[].supply_points[]."
 UNIQUE = frozenset(
@@ -28,7 +28,7 @@ UNIQUE = frozenset(
         "ledgers[].current_statement_transactions[].transaction_id",
     }
 )
-"""Paths whose values should belong to one account each."""
+"""Paths whose values should not occur in two accounts."""
 
 
 class PathProfile:
@@ -41,7 +41,7 @@ class PathProfile:
         self.least: Any = None
         self.greatest: Any = None
         self.distinct: collections.Counter[str] = collections.Counter()
-        """Up to `MOST_COUNTED` values with their number."""
+        """Up to `MOST_COUNTED` values with their frequency."""
         self.has_more = False
         """True if there are more different values than those in `distinct`."""
         self._seen = array.array("q")
@@ -81,7 +81,7 @@ class PathProfile:
 
 
 def _ordered(kind: str, text: str) -> Any:
-    """Return the value to compare, or None for kinds without a useful order."""
+    """Return the value for comparisons, or None for kinds without a useful order."""
     if kind in ("decimal", "integer"):
         try:
             return Decimal(text)
@@ -91,7 +91,7 @@ def _ordered(kind: str, text: str) -> Any:
 
 
 class Profile:
-    """Statistics of accounts. Memory does not grow with them, except for the values that should be unique."""
+    """Statistics of accounts. Memory grows only with the values that should be unique."""
 
     def __init__(self) -> None:
         self.accounts = self.bad_lines = 0

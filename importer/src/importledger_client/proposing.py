@@ -41,7 +41,7 @@ class Gap(msgspec.Struct, frozen=True):
 
 
 def path_for(column: str, preset: str = "generic") -> str | None:
-    """Return the path that a column's name stands for, or None. Names of the preset go first."""
+    """Return the path for a column's name, or None. Names of the preset have priority."""
     normalised = _normalised(column)
     if path := _paths_by_name(_PRESETS[preset]["columns"]).get(normalised) or _PATH_OF.get(normalised):
         return path
@@ -63,7 +63,7 @@ def _normalised(name: str) -> str:
 
 
 class Proposed(msgspec.Struct):
-    """A table to propose a mapping for. `link` joins a further table to one before it."""
+    """A table for which a mapping is proposed. `link` joins a further table to an earlier table."""
 
     name: str
     path: str
@@ -74,9 +74,10 @@ class Proposed(msgspec.Struct):
 
 
 def propose(tables: list[Proposed], preset: str, open_points: list[str]) -> str:
-    """Return a mapping as YAML. Its comments name the joins and the open points, those of `open_points` first.
+    """Return a mapping as YAML.
 
-    The first table is the main one. Further tables follow those that they are joined to.
+    Its comments name the joins and the open points, `open_points` first. The first table is the main table. A further
+    table must follow the table to which it is joined.
     """
     main, *others = tables
     rows = [row for table in tables for row in table.rows]
@@ -118,9 +119,9 @@ def propose(tables: list[Proposed], preset: str, open_points: list[str]) -> str:
 
 
 def _paths_of(table: Proposed, preset: str) -> dict[str, str]:
-    """Return the columns of a table by the paths that their names stand for.
+    """Return the columns of a table by the paths for their names.
 
-    An address beside fields of a supply address is that of the supply.
+    An address in a table with fields of a supply address is the supply address.
     """
     key = table.link.column if table.link else ""
     found: dict[str, str] = {}
@@ -183,7 +184,7 @@ def _decimals(rows: list[Row]) -> str:
 
 
 def gaps(plan: Plan) -> list[Gap]:
-    """Return the paths that a mapping must fill, and those that accounts do not have."""
+    """Return the paths that a mapping must fill, and the paths that accounts do not have."""
     account, found = plan.account, list[Gap]()
     for node in nodes(account):
         name = node.path.rpartition(".")[2]

@@ -18,9 +18,9 @@ TOKEN = "/v1/graphql/"  # noqa: S105 - an address
 MODES = ("create", "validate", "dry_run")
 
 MAX_LINE_BYTES = 16 * 2**20
-"""Longest line of an answer [bytes]. Longer ones are refused."""
+"""Longest line of an answer [bytes]. Longer lines are refused."""
 MAX_ANSWER_BYTES = 256 * 2**20
-"""Longest answer that is not a stream of lines [bytes]. Longer ones are refused."""
+"""Longest answer that is not a stream of lines [bytes]. Longer answers are refused."""
 NOT_UNDERSTOOD = "The answer must come from an import ledger: check the address."
 
 _BLANKS = b" \t\r\n\v\f\xef\xbb\xbf"
@@ -53,7 +53,7 @@ def path_of(*parts: str) -> str:
 
 
 def body_of(account: Any) -> bytes:
-    """Return an account as JSON on one line. Bytes and text must be JSON already; anything else is encoded."""
+    """Return an account as JSON on one line. Bytes and text must be JSON; other values are encoded."""
     if isinstance(account, str):
         account = account.encode()
     if not isinstance(account, bytes | bytearray | memoryview):
@@ -69,7 +69,7 @@ def is_blank(line: bytes) -> bool:
 
 
 def receipt_of(account: bytes, status: str) -> Receipt:
-    """Return the receipt of an account that was sent alone and accepted. `account` is the body that was sent."""
+    """Return the receipt of an account that was sent in a single request and accepted. `account` is the sent body."""
     try:
         fields = msgspec.json.decode(account, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -100,7 +100,7 @@ def lines_of(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def joined_answer(parts: Iterable[bytes]) -> bytes:
-    """Return an answer in one piece. Raises ImportLedgerError for one that is too long."""
+    """Return an answer in one piece. Raises ImportLedgerError for an answer that is too long."""
     content = bytearray()
     for part in parts:
         content += part

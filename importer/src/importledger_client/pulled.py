@@ -25,9 +25,9 @@ _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
 class BookFiles:
-    """Files beside their names, with mode 0600, which are renamed when the book is complete.
+    """Files of a pulled book, with mode 0600 and temporary names, which are renamed when the book is complete.
 
-    Accounts are in `output`, records in files beside it with their kind in the name. A name that ends with .zst is
+    Accounts are in `output`, records in files with their kind in the name. A file whose name ends with .zst is
     compressed. `counts` has the number of lines by kind, `left_out` the number of imports without an account by status.
     """
 
@@ -58,7 +58,7 @@ class BookFiles:
         return self._output.with_name(f"{name.removesuffix(ending)}.{kind}{ending or '.ndjson'}")
 
     def add(self, contents: Iterable[Content]) -> None:
-        """Write the contents of an import, which are complete."""
+        """Write the complete contents of an import."""
         for content in contents:
             if content.kind == LEFT_OUT:
                 self.left_out[_decode(content.payload)["status"]] += 1
@@ -99,10 +99,10 @@ def private(path: Path) -> IO[bytes]:
 
 
 class Tables:
-    """Parquet files of a folder: one for each table of accounts and records.
+    """Parquet files of a folder, one for each table of accounts and records.
 
-    Rows have the account's number, their ordinal and that of their parent. Fields of an inner object are columns. Lists
-    and objects without a table of their own are columns of JSON. Raises Unreadable without pyarrow.
+    Rows have the account's number, their ordinal and the ordinal of their parent. Fields of an inner object are
+    columns. Lists and objects without a separate table are columns of JSON. Raises Unreadable without pyarrow.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -158,7 +158,7 @@ class Tables:
             raise Unreadable(f"The table {table} cannot be written as Parquet: {error}") from None
 
     def finish(self) -> None:
-        """Write the files; a table without rows has one, too."""
+        """Write the files, also for tables without rows."""
         for table in self._schemas:
             self._write(table)
             writer, stored = self._writers[table]
@@ -192,7 +192,10 @@ _KEY = "external_account_number"
 
 
 def _columns_of(fields: Mapping[str, Field], before: str = "") -> Iterator[tuple[str, Field]]:
-    """Yield the name of each column with its field. Fields of an inner object have its name before theirs."""
+    """Yield the name of each column with its field.
+
+    The column of an inner object's field begins with the object's name.
+    """
     for field in fields.values():
         if field.kind == "object" and not field.is_column:
             yield from _columns_of(field.fields, f"{before}{field.name}_")
@@ -208,7 +211,7 @@ def _tables_of(fields: Mapping[str, Field], above: str = "") -> Iterator[tuple[s
 
 
 def _with_tables(table: str, fields: Mapping[str, Field], above: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield a table and those below it."""
+    """Yield a table and all tables below it."""
     key = {_KEY: "text", "ordinal": "integer"} | ({f"{above}_ordinal": "integer"} if above else {})
     yield table, key | {name: field.kind for name, field in _columns_of(fields)}
     yield from _tables_of(fields, table)

@@ -1,4 +1,4 @@
-"""State of a push: sends lines, takes receipts, writes failures and counts errors."""
+"""State of a push, which sends lines, reads receipts, writes failures and counts errors."""
 
 import collections
 import time
@@ -18,9 +18,9 @@ from importledger_client.protocol import is_blank
 from importledger_client.sources import Line, Source, account_in, for_supplier, supplier_of
 
 _OF_SUPPLIER = frozenset({"invalid_choice", "import_supplier_migration_not_ongoing"})
-"""Codes of refusals because the service does not know the supplier, or accepts no accounts of it now."""
+"""Codes of refusals because the supplier is unknown to the service, or accepts no accounts at present."""
 CHECKED_FROM = 100
-"""Receipts after which a limit in percent is checked. A smaller push is checked at its end."""
+"""Receipts after which a limit in percent is checked. For a smaller push, the limit is checked at the end."""
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -52,14 +52,14 @@ class Pushing:
         self.is_whole = False
         """True once all lines have receipts."""
         self.refused_for_supplier = 0
-        """Accounts that were refused because of their supplier, whatever they contain."""
+        """Number of accounts that were refused because of their supplier."""
         self.supplier_sentence = ""
         self.on_line: Callable[[Line, Source], None] | None = None
-        """Called with each line that is read, before it is sent."""
+        """Function that is called with each line before the line is sent."""
         self._waiting_for_receipt = collections.deque[Line]()
 
     def lines_to_send(self, files: FailureFiles) -> Iterator[bytes]:
-        """Yield the accounts. Lines that cannot be sent are refused here."""
+        """Yield the accounts, and refuse lines that cannot be sent."""
         sent = 0
         for line in self._lines():
             line.content = account_in(line.content)
@@ -118,12 +118,12 @@ class Pushing:
 
     @property
     def receipts(self) -> int:
-        """Number of lines with a result: all except the empty ones."""
+        """Number of lines with a result: all lines that are not empty."""
         return self.summary.accepted + self.summary.replayed + self.summary.refused
 
     @property
     def has_no_supplier(self) -> bool:
-        """True if a supplier was refused and nothing accepted: the service has nothing of the run."""
+        """True if a supplier was refused and no account accepted, so that the service has no account of the run."""
         is_of_all = self.refused_for_supplier == self.receipts or len(self.suppliers) < 2
         return self.refused_for_supplier > 0 and self.summary.refused == self.receipts and is_of_all
 
@@ -135,7 +135,10 @@ class Pushing:
         return sum(source.read or 0 for source in self.sources) / total if total else None
 
     def save_note(self) -> None:
-        """Write the note of the run. The note keeps suppliers of earlier pushes: the service has accounts of each."""
+        """Write the note of the run.
+
+        The note also has the suppliers of earlier pushes, because the service has accounts of these suppliers.
+        """
         previous = notes.load_note(self.run, Path.cwd())
         if self.has_no_supplier or (previous is not None and not self.receipts):  # nothing of the run has changed
             return

@@ -18,12 +18,15 @@ from importledger_client.display import counted
 from importledger_client.protocol import is_blank
 
 LONGEST_LINE = 10 * 2**20
-"""Most bytes of a line. Longer ones are refused, and not sent."""
+"""Most bytes of a line. Longer lines are refused, and not sent."""
 STDIN = "-"
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _READ_BYTES = 2**14
-"""Bytes of Zstandard that are decompressed at once. Their content, up to hundreds of times as much, is in memory."""
+"""Bytes of Zstandard that are decompressed at once.
+
+The decompressed content, which may be hundreds of times larger, is in memory.
+"""
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _CONTROL = re.compile(rb"[\0-\x08\x0e-\x1f]")
@@ -37,7 +40,7 @@ class Unreadable(Exception):
 
 
 class Differs(Unreadable):
-    """Two counts of one source differ, or a mapping leaves something open: nothing is certified, exit code 1."""
+    """Two counts of a source differ, or a mapping is incomplete. No certificate is possible, and the exit code is 1."""
 
 
 class Line(msgspec.Struct):
@@ -70,7 +73,7 @@ class Source:
         """Path of the mapping, "" for NDJSON."""
         self.empty_lines = 0
         self.show: Callable[[str, float | None], object] = lambda text, share: None
-        """Shows progress before the first line: a text, and the share that is done if it is known."""
+        """Function that shows progress before the first line: a text, and the completed share or None."""
         self.stored: BinaryIO | None = None
         if name != STDIN:
             self.size = file_at(name).stat().st_size
@@ -89,7 +92,7 @@ class Source:
             for line in self._numbered(io.BufferedReader(again, 2**17)):
                 read += 1
                 yield line
-            while again.read(2**17):  # count also the bytes after a reader that ended too early
+            while again.read(2**17):  # also count the bytes after a reader that has ended too early
                 pass
         if read != again.lines:
             counts = f"{counted(read, 'line was', 'lines were')} read, and {again.lines:,} counted"
@@ -99,7 +102,8 @@ class Source:
         number, is_first = 0, True
         while raw := stream.readline(LONGEST_LINE + 2):
             number += 1
-            content = raw.strip().removeprefix(_BOM)  # a later line of joined files may also begin with one
+            # a later line of joined files may also begin with a byte order mark
+            content = raw.strip().removeprefix(_BOM)
             if is_first and not is_blank(content):
                 is_first = False
                 if sentence := _no_lines(content):
@@ -118,12 +122,15 @@ class Source:
         return iter(())
 
     def open_points(self) -> list[str]:
-        """Return sentences on parts of the source that are in no line and not ignored. Call it after the last line."""
+        """Return sentences on parts of the source that are in no line and not ignored.
+
+        Call this after the last line.
+        """
         return []
 
 
 class _Counted(io.RawIOBase):
-    """Passes bytes on to the reader of lines, and counts the lines that are not blank by their line feeds."""
+    """Stream for the reader of lines that also counts the lines that are not blank, by their line feeds."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = cast(io.BufferedReader, stream)
@@ -132,7 +139,7 @@ class _Counted(io.RawIOBase):
 
     @property
     def lines(self) -> int:
-        """Number of lines that are not blank, after everything was read."""
+        """Number of lines that are not blank. Valid after the whole file was read."""
         return self._before + self._is_filled
 
     def readable(self) -> bool:
@@ -150,7 +157,7 @@ class _Counted(io.RawIOBase):
 
 
 def _no_lines(first: bytes) -> str:
-    """Return a sentence for a file that is not NDJSON, by its first line that is not empty, or ""."""
+    """Return a sentence for a file that is not NDJSON, or "". The first line that is not empty decides."""
     if first.startswith(_UTF16) or _is_ascii_in_utf16(first[:64]):
         return "is UTF-16: it must be UTF-8. This writes it so: iconv -f UTF-16 -t UTF-8 FILE > book.ndjson"
     if first.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"PAR1", b"%PDF")) or _CONTROL.search(first[:512]):
@@ -238,7 +245,10 @@ _failed = msgspec.json.Decoder(_Failed)
 
 
 def account_in(content: bytes) -> bytes:
-    """Return the account of a line. A line of a file of failures has it as payload, as a text if it was not JSON."""
+    """Return the account of a line.
+
+    In a line of a file of failures, the account is the payload, a text if it was not JSON.
+    """
     if b'"payload"' not in content or b'"errors"' not in content:
         return content
     try:
@@ -251,7 +261,10 @@ def account_in(content: bytes) -> bytes:
 
 
 def for_supplier(content: bytes, supplier: str) -> bytes:
-    """Return the account with this supplier; all other values keep their bytes. Returns anything else unchanged."""
+    """Return the account with another supplier; all other values keep their bytes.
+
+    A text that is not an account is returned unchanged.
+    """
     try:
         fields = _fields.decode(content)
         wrapped = _fields.decode(fields["payload"]) if "payload" in fields else None

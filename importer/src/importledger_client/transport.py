@@ -1,4 +1,4 @@
-"""HTTP requests over httpx, for any number of threads: with a token, and repeated while they may still succeed."""
+"""HTTP requests over httpx, for any number of threads, with a token, and repeated while they may still succeed."""
 
 import contextlib
 import os
@@ -25,14 +25,14 @@ LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64)
 RENEW_BEFORE_S = 300
 """Time before the expiry of a token at which it is renewed [seconds]."""
 LONGEST_PAUSE_S = 15.0
-"""Longest pause between two attempts, unless the service asks for a longer one [seconds]."""
+"""Longest pause between two attempts, unless the service requests a longer pause [seconds]."""
 LONGEST_RETRY_AFTER_S = 60.0
 """Longest pause that the service can request [seconds]."""
 
 _OBTAIN = "mutation($key: String!) { obtainToken(input: {organizationSecretKey: $key}) { token payload } }"
 
 TraceParent = str | Callable[[], str | None] | None
-"""A W3C `traceparent`, or a function that returns the present one."""
+"""A W3C `traceparent`, or a function that returns the present `traceparent`."""
 
 
 class _Payload(msgspec.Struct):
@@ -64,7 +64,10 @@ class Answer(NamedTuple):
 
 
 class Transport:
-    """Requests to one address with one key. It repeats requests, so each must be safe to repeat."""
+    """Requests to one address with one key.
+
+    Every request must be safe to repeat, because `Transport` repeats requests.
+    """
 
     def __init__(
         self,
@@ -87,14 +90,14 @@ class Transport:
         self._token_lock = threading.Lock()
         self._closing = threading.Event()
         self._is_known = False
-        """True after the first answer."""
+        """True after the first answer of the service."""
 
     def close(self) -> None:
         self._closing.set()
         self._http.close()
 
     def request(self, method: str, path: str, **options: Any) -> Answer:
-        """Return a successful answer. `options` are those of httpx. Raises the error of any other answer."""
+        """Return a successful answer. `options` are options of httpx. Raises an error for any other answer."""
 
         def attempt() -> Answer:
             with self.once(method, path, **options) as answer:
@@ -130,7 +133,7 @@ class Transport:
                 content = joined_answer(answer.iter_bytes())
             if answer.status_code != 401 or is_last:
                 raise protocol.fault(answer.status_code, content, answer.headers.get("retry-after"))
-            with self._token_lock:  # it has expired early, or the service has a new key
+            with self._token_lock:  # the token has expired early, or the service has a new key
                 if self._token == token:
                     self._token = ""
 
@@ -158,7 +161,10 @@ class Transport:
 
 
 class Attempts:
-    """The attempts of one request. Pauses between them grow, and are random so that clients do not act in step."""
+    """The attempts of one request.
+
+    Pauses between attempts grow, and are random, so that many clients do not repeat requests at the same time.
+    """
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -203,7 +209,8 @@ def _token_of(status: int, content: bytes) -> tuple[str, float]:
     obtained = (answer.data or {}).get("obtainToken")
     if obtained is None:
         raise ImportLedgerError(NOT_UNDERSTOOD)
-    if obtained.payload.exp - time.time() < RENEW_BEFORE_S:  # short-lived, or our clock is wrong: use it anyway
+    # the token is short-lived, or this clock is wrong: use the token anyway
+    if obtained.payload.exp - time.time() < RENEW_BEFORE_S:
         return obtained.token, time.time() + 2 * RENEW_BEFORE_S
     return obtained.token, obtained.payload.exp
 

@@ -1,7 +1,7 @@
-"""Record of the cells and rows of the tables that are in no account, so that each of them is reported.
+"""Record of the cells and rows of tables that are in no account, so that each such cell and row is reported.
 
-A value is unused if the rows of an account differ in a column of which the account has one value. A row is unused if
-it belongs to no account. A row of a further table may also match no parent, or several.
+A value is unused if the rows of an account have several values in a column of which the account has one value. A row is
+unused if it belongs to no account. A row of a further table may also match no parent, or several parents.
 """
 
 import collections
@@ -19,7 +19,7 @@ Row = tuple[Any, ...]
 
 
 class UnusedColumn(msgspec.Struct):
-    """The values of one column that are in no account: the first, its location, and the number of accounts."""
+    """The values of a column that are in no account: the first value, its location, and the number of accounts."""
 
     value: str
     account: str
@@ -29,7 +29,7 @@ class UnusedColumn(msgspec.Struct):
 
 
 class UnmatchedRows(msgspec.Struct):
-    """Rows of a further table that match no parent, or several: their number, and the number of the first row."""
+    """Rows of a further table that match no parent, or several parents: how many, and the number of the first row."""
 
     rows: int = 0
     first: int = 0
@@ -40,9 +40,9 @@ class UnmatchedRows(msgspec.Struct):
 
 
 class TableUse:
-    """The values of a table's rows that accounts need, and the cells that they read.
+    """The values of a table's rows that accounts need, and the cells that accounts read.
 
-    A part of the mapping that reads rows has a bit, which stands for the columns that it reads.
+    Each part of the mapping that reads rows has a bit for the columns that it reads.
     """
 
     def __init__(self, table: str, columns: Iterable[str], always: Collection[str]) -> None:
@@ -50,11 +50,11 @@ class TableUse:
         self.columns = {column: f"c{place}" for place, column in enumerate(columns)}
         """Columns with their names in the engine."""
         self.values = [*self.columns.values()]
-        """Values of each row that the engine returns, after the number of its account and its own."""
+        """Values of each row that the engine returns, after the number of the account and the number of the row."""
         self.conversions: dict[Conversion, str] = {}
         """Conversions with their names in the engine."""
         self.shared: Collection[int] = ()
-        """Numbers of the rows that are in several accounts. Their cells count once."""
+        """Numbers of the rows that are in several accounts. Cells of these rows count once."""
         self.always = set(always)
         """Columns that every row reads."""
         self._read: list[frozenset[str]] = [frozenset()]
@@ -76,18 +76,18 @@ class TableUse:
         return self.conversions.setdefault(conversion, f"d{len(self.conversions)}")
 
     def bit(self, columns: Collection[str]) -> int:
-        """Return a new bit, for a part of the mapping that reads these columns."""
+        """Return a new bit for a part of the mapping that reads columns."""
         self._read.append(frozenset(columns))
         return 1 << (len(self._read) - 1)
 
     def mark(self, rows: Iterable[Row], bit: int) -> None:
-        """Record that a part of the mapping has read these rows. The bit 1 stands for rows that it passes over."""
+        """Record that a part of the mapping has read rows. The bit 1 marks rows that the part passes over."""
         marks = self._marks
         for row in rows:
             marks[row[1]] = marks.get(row[1], 0) | bit
 
     def end_account(self, rows: Iterable[Row]) -> Iterator[tuple[Row, str | None]]:
-        """Record which cells of these rows were read. Yield (row, None) for unread rows, (row, column) for cells."""
+        """Record the read cells of rows. Yield (row, None) for unread rows, and (row, column) for unread cells."""
         size = 2 + len(self.columns)
         for row in rows:
             mark = self._marks.get(row[1], 0)
@@ -108,11 +108,13 @@ class TableUse:
         self._marks.clear()
 
     def unread_shared(self) -> list[int]:
-        """Return the numbers of the rows that are in several accounts, and that none of them has read."""
+        """Return the numbers of the rows that are in several accounts, but that no account has read."""
         return [number for number, (mark, _) in self._of_shared.items() if not mark]
 
     def cells(self) -> tuple[collections.Counter[str], collections.Counter[str]]:
-        """Return the numbers of filled cells in rows of accounts, by column: those that the mapping reads, others."""
+        """Return the numbers of filled cells in rows of accounts, by column: cells that the mapping reads, and other
+        cells.
+        """
         used, unused = collections.Counter[str](), collections.Counter[str]()
         for (mark, pattern), rows in (self._patterns + collections.Counter(self._of_shared.values())).items():
             read = self._columns_of(mark)
@@ -127,7 +129,9 @@ class TableUse:
         return frozenset(self.always).union(*(read for bit, read in enumerate(self._read) if mark >> bit & 1))
 
     def _unread_by(self, mark: int) -> list[tuple[int, str]]:
-        """Return (place, column) of the columns that no part in `mark` reads; none for rows that were passed over."""
+        """Return (place, column) of the columns that no part in `mark` reads; no columns for rows that were passed
+        over.
+        """
         read = self._columns_of(mark)
         self._unread[mark] = [
             (place, column) for place, column in enumerate(self.columns, 2) if column not in read and not mark & 1
@@ -141,14 +145,16 @@ class UnusedCells:
     def __init__(self, plan: Plan) -> None:
         self.values: dict[str, UnusedColumn] = {}
         self.rows: dict[str, UnmatchedRows] = {}
-        """Rows that belong to no account, or match no parent in it."""
+        """Rows that belong to no account, or match no parent in the account."""
         self.repeated: dict[str, UnmatchedRows] = {}
         """Rows that are in several accounts, or match several parents at one node of the mapping."""
         self._ignored, self._files = frozenset(plan.ignore), plan.files
         self._differing: dict[tuple[str, str], tuple[int, str]] = {}
 
     def differ(self, table: str, column: str, row: Row, value: Any) -> None:
-        """Record a row whose value is left out: the present account has one value, and its rows differ."""
+        """Record a row whose value is left out, because the present account has one value but its rows have several
+        values.
+        """
         if column not in self._ignored:
             self._differing.setdefault((table, column), (row[1], str(value)))
 
@@ -171,7 +177,7 @@ class UnusedCells:
         self._differing.clear()
 
     def sentences(self, location: Callable[[str, int], str]) -> Iterator[str]:
-        """Yield sentences on everything unused. `location` names a row of a table."""
+        """Yield sentences on all unused cells and rows. `location` names a row of a table."""
         for column, unused in sorted(self.values.items()):
             yield (
                 f"column {column}: a value is not used, in {counted(unused.accounts, 'account')}; the first"

@@ -1,6 +1,6 @@
 """List of the values of code columns with their targets, which people fill in and the mapping uses.
 
-It is written as CSV, and read from CSV or XLSX.
+The list is written as CSV, and read from CSV or XLSX.
 """
 
 import csv
@@ -16,7 +16,7 @@ from importledger_client.tables.table import TableSource
 from importledger_client.values import clean
 
 Entries = dict[str, dict[str, str]]
-"""Targets by lookup table and value. The target "" is no value."""
+"""Targets by lookup table and value. The target "" means no value."""
 NOTHING = "-"
 """Target of a value that means "no value". An empty target is not decided yet."""
 _COLUMNS = ("table", "value", "target", "example", "rows")
@@ -72,7 +72,7 @@ def write_list(path: Path, values: Iterable[CodeValue], entries: Mapping[str, Ma
 
 
 def _safe(cell: str) -> str:
-    """Return a cell that is no formula in a spreadsheet, also if it was read from a list that was written before."""
+    """Return a cell that is not a formula in a spreadsheet, also if it was read from an earlier list."""
     return cell if cell.startswith("'") else neutral(cell)
 
 

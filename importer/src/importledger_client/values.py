@@ -1,4 +1,7 @@
-"""Values of cells as values of the wire: dates, numbers and booleans in the forms of the mapping, else ValueError."""
+"""Conversion of cells to values of the API: dates, numbers and booleans in the forms of the mapping.
+
+Raises ValueError for other cells.
+"""
 
 import functools
 import re
@@ -16,11 +19,11 @@ NO_VALUE = re.compile(
     r"[(<[]?(NULL|null)[)>\]]?|\\N|None|<NA>|N/A|n/a|NaN|nan|NaT|-?(Infinity|inf)"
     r"|#(NV|N/A|LEER!|NULL!|WERT!|VALUE!|BEZUG!|REF!|DIV/0!|NAME\?|ZAHL!|NUM!|ÜBERLAUF!|SPILL!)"
 )
-"""Words that may mean "no value". A mapping must list them in `empty` or `texts` before they are pushed."""
+"""Words that may mean "no value". A mapping must list each of these words in `empty` or `texts` before a push."""
 ROUNDED = re.compile(r"-?[0-9][.,][0-9]+E\+[0-9]{2}")
-"""Texts such as 5,12E+10: Excel has rounded a long number."""
+"""Pattern of texts such as 5,12E+10, for which Excel has rounded a long number."""
 _AS_FORMULA = re.compile(r'="([^"]*)"\Z')
-"""Form in which programs export a text that Excel must not read as a number."""
+"""Pattern of texts that programs export in this form so that Excel does not read a number."""
 _TOKENS = (("YYYY", "%Y"), ("YY", "%y"), ("DD", "%d"), ("MM", "%m"), ("HH", "%H"), ("mm", "%M"), ("ss", "%S"))
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}.*)?\Z")
 _FORM = re.compile(r"1(?P<group>[., '\u00a0\u202f])?234(?P<point>[.,])56\Z")
@@ -28,17 +31,17 @@ _MONEY = re.compile(r"(?:EUR|€)?\s*(.*?)\s*(?:EUR|€)?\Z", re.DOTALL)
 _TRUE = frozenset({"ja", "j", "yes", "y", "true", "wahr", "x", "1"})
 _FALSE = frozenset({"nein", "n", "no", "false", "falsch", "0"})
 _LONGEST = 200
-"""Most characters of a number. Longer cells are no numbers."""
+"""Most characters of a number. Longer cells are not numbers."""
 _BIRTH = "date_of_birth"
 _AS_TEXT = frozenset({"decimal", "date", "moment", "number", "day", "order"})
-"""Kinds whose values are texts, which the engine has as they are. It has JSON of other kinds."""
+"""Kinds whose values the engine stores as texts. It stores values of other kinds as JSON."""
 _ENGINE_NUMBER = re.compile(r"-?[0-9]{1,28}(\.[0-9]{1,10})?\Z")
 """Numbers that DECIMAL(38, 10) holds exactly."""
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
 def clean(cell: Cell, empty: Collection[str]) -> str | None:
-    """Return the cell as text without blanks around it, or None for no cell and for one of the words in `empty`."""
+    """Return the cell as text without outer blanks; None for an empty cell and for a word in `empty`."""
     if not isinstance(cell, str):
         return None if cell is None else _text(cell)
     text = cell.strip()
@@ -52,7 +55,7 @@ class Conversion(NamedTuple):
 
     column: str
     kind: str
-    """Kind of a field; or number and day for expressions, and order for `first` and `last`."""
+    """Kind of a field; `number` and `day` for expressions, and `order` for `first` and `last`."""
     dates: str = "YYYY-MM-DD"
     decimals: str = "1234.56"
     field: str = ""
@@ -67,7 +70,7 @@ class Conversion(NamedTuple):
         return f"must be written like {form}{also}."
 
     def stored(self, cell: Cell) -> str | None:
-        """Return a cell without blanks as text for the engine, None if it does not have the form."""
+        """Return a cell without outer blanks as text for the engine; None if the cell does not have the form."""
         if cell is None:
             return None
         try:
@@ -76,7 +79,7 @@ class Conversion(NamedTuple):
             return None
 
     def loaded(self, stored: str) -> Any:
-        """Return the value of `stored` as it is sent."""
+        """Return the value of `stored` in the form of the API."""
         return stored if self.kind in _AS_TEXT else msgspec.json.decode(stored)
 
 
@@ -93,7 +96,7 @@ def _stored(cell: Cell, kind: str, dates: str, decimals: str, field: str) -> str
 
 
 def _order(cell: Cell, dates: str, decimals: str) -> str:
-    """Return a text whose first letter is its kind: a moment, else a number, else text."""
+    """Return a text whose first letter is the value's kind: a moment, a number, or else a text."""
     for kind in ("moment", "decimal"):
         try:
             return kind[0] + str(converted(cell, kind, dates=dates, decimals=decimals))
@@ -126,7 +129,7 @@ def date_form(form: str) -> str:
 
 
 def converted(value: Any, kind: str, *, dates: str = "YYYY-MM-DD", decimals: str = "1234.56", field: str = "") -> Any:
-    """Return a cell as a value of this kind on the wire. Raises ValueError."""
+    """Return a cell as a value of a kind in the API. Raises ValueError."""
     match kind:
         case "decimal":
             return _decimal(value, decimals)
@@ -184,7 +187,10 @@ def _moment(text: str, form: str, field: str) -> datetime:
 
 
 def _past(moment: datetime, text: str) -> datetime:
-    """Return a birth date with a two-digit year, in the last century. Raises ValueError if it may be in this one."""
+    """Return a birth date with a two-digit year in the last century.
+
+    Raises ValueError if the date may also be in this century.
+    """
     if moment.year % 100 <= date.today().year % 100:  # noqa: DTZ011 - one day more or less does not matter
         raise ValueError(text)
     return moment.replace(year=1900 + moment.year % 100)

@@ -52,7 +52,7 @@ class Access:
 
         While the service is unavailable, `print_line` is called with a sentence every few seconds.
         """
-        from importledger_client.client import Client  # loaded here: verbs that send nothing need no HTTP library
+        from importledger_client.client import Client  # imported here: verbs that send nothing need no HTTP library
 
         last = float("-inf")
 
@@ -127,7 +127,7 @@ def sources_of(
 ) -> list[Source]:
     """Return the files as sources of lines. Raises Stop for a table without a mapping, and Unreadable.
 
-    With `is_strict`, a mapping that leaves something open yields no account.
+    With `is_strict`, an incomplete mapping yields no account.
     """
     if mapping is not None:
         return [MappedSource(files, read_mapping(mapping), mapping, supplier, is_strict=is_strict)]
@@ -153,7 +153,7 @@ def print_line(console: Console, text: str = "") -> None:
 
 
 def report_kinds(console: Console, title: str, error_counts: ErrorCounts) -> None:
-    """Print the title and the most frequent kinds, nothing for an empty tally."""
+    """Print the title and the most frequent kinds. Print nothing for an empty tally."""
     if not error_counts.accounts:
         return
     print_line(console, title)
@@ -181,7 +181,9 @@ def words_of(*, mapping: str = "", supplier: str | None = "", mode: str = "creat
 
 
 def supplier_of(run: str, given: str | None, *given_suppliers: str | None) -> str:
-    """Return the supplier of a run: as given, as noted by `push`, or the only one of `given_suppliers`. Raises Stop."""
+    """Return the supplier of a run: the given supplier, the supplier in the notes of `push`, or the only supplier of
+    `given_suppliers`. Raises Stop.
+    """
     if given:
         return given
     note = notes.load_note(run, Path.cwd())

@@ -1,4 +1,4 @@
-"""`importbook errors`: show the errors and warnings of a run, and which to fix first."""
+"""`importbook errors`: show the errors and warnings of a run, in the order in which to fix them."""
 
 import itertools
 from pathlib import Path
@@ -27,7 +27,7 @@ ENDED_BADLY = ("ERRORED", "DRY_RUN_ERRORED")
 
 
 class Found(msgspec.Struct):
-    """Errors or warnings of a run: of accounts in this folder's files, and counts of the service for others."""
+    """Errors or warnings of a run: from the files in this folder, and the service's counts for other accounts."""
 
     error_counts: ErrorCounts
     of_service: dict[Kind, int] = {}
@@ -141,7 +141,7 @@ def _show_best(console: Console, error_counts: ErrorCounts) -> None:
     if best:
         selected = "this 1" if len(best) == 1 else f"these {len(best)}"
         share = error_counts.clears(best)
-        percent = f"{share:.0f}" if share == 100 or share < 99.5 else "99"  # 100 only if all are cleared
+        percent = f"{share:.0f}" if share == 100 or share < 99.5 else "99"  # 100 only if all errors are fixed
         common.print_line(console, f"Fixing {selected} clears {percent} %:")
         for code, path in best:
             common.print_line(console, f"  {code}  {path}".rstrip())

@@ -17,7 +17,8 @@ def main() -> None:
     fail_without_values()
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    for name in ("SIGTERM", "SIGHUP"):  # as Ctrl-C, so that temporary files are deleted; but not below nohup
+    # handle the signal like Ctrl-C, so that temporary files are deleted, except below nohup
+    for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)
@@ -29,7 +30,7 @@ def main() -> None:
 
 def run(words: Sequence[str] | None = None) -> int:
     """Run a verb with its arguments [default: those of the process], and return its exit code."""
-    import click  # the imports take a moment, in which Ctrl-C must work, too
+    import click  # importing takes a moment, in which Ctrl-C must work, too
 
     from importledger_client.commands.common import Stop
     from importledger_client.commands.verbs import importbook
@@ -39,7 +40,7 @@ def run(words: Sequence[str] | None = None) -> int:
 
     try:
         code = importbook(words, standalone_mode=False)
-    except click.exceptions.Abort:  # click raises it for Ctrl-C
+    except click.exceptions.Abort:  # click raises Abort for Ctrl-C
         sentence, code = "Interrupted.", INTERRUPTED
     except click.ClickException as error:
         error.show()
@@ -66,7 +67,7 @@ def of_system(error: OSError) -> str:
 
 
 def fail_without_values() -> None:
-    """Make unexpected errors print their location in the code without their text, which may quote accounts."""
+    """Make unexpected errors print their location in the code, but not their text, which may quote accounts."""
 
     def report(error: BaseException | None) -> None:
         if error is not None:

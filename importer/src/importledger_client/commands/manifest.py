@@ -18,7 +18,7 @@ from importledger_client.notes import run_named_after, run_of_files
 from importledger_client.sources import STDIN, Line, Source, account_in
 
 _MOST_NAMED = 1000
-"""Most lines that a manifest names because they are not accounts. A single one prevents a certificate."""
+"""Most lines that a manifest names because they are not accounts. Even one such line prevents a certificate."""
 SHOWN = ("accounts", "customers", "supply_points", "meters", "registers", "readings", "transactions", "documents")
 
 
@@ -57,7 +57,7 @@ def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping
 
 
 class Making:
-    """A manifest in the making. Raises Stop for an output that holds something else."""
+    """A manifest that is being written. Raises Stop if the output file exists and is not a manifest."""
 
     def __init__(self, output: Path, sources: Sequence[Source], supplier: str | None, processes: int) -> None:
         _refuse_to_replace(output)
@@ -106,7 +106,7 @@ class Making:
         common.print_line(common.err(), f"{name}, line {number_of_line}: it is not counted, since {reason}")
 
     def _place(self) -> dict[str, Any]:
-        """Return where the source is, for `reconcile` on this machine."""
+        """Return the location of the source, for `reconcile` on this machine."""
         files = [name for source in self.sources for name in source.files]
         return {
             "files": [] if STDIN in files else files,
@@ -124,7 +124,7 @@ def _print_counts(console: Console, counts: Mapping[str, Any], output: Path) -> 
 
 
 def _refuse_to_replace(output: Path) -> None:
-    """Raise Stop for an existing file that is not a manifest: it may be the book."""
+    """Raise Stop for an existing file that is not a manifest, since it may be the book."""
     if not output.is_file():
         return
     with output.open("rb") as file:

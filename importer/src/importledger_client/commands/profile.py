@@ -1,4 +1,4 @@
-"""`importbook profile`: show statistics of a book, and what the service would refuse and warn of."""
+"""`importbook profile`: show statistics of a book, and the errors and warnings of the service."""
 
 import collections
 from collections.abc import Iterator, Sequence
@@ -54,7 +54,7 @@ def profile(files: tuple[str, ...], supplier: str | None, mapping: Path | None, 
 
 
 def _lines(sources: Sequence[Source], supplier: str | None, found: Profile) -> Iterator[bytes]:
-    """Yield the accounts, and add them to the statistics. Print which lines are no account."""
+    """Yield the accounts, and add them to the statistics. Print the lines that are not accounts."""
     for source in sources:
         for line in source.lines():
             content = account_in(line.content)

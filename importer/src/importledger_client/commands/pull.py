@@ -14,7 +14,7 @@ _BULK = {
     "energy_amount": "/v1/data-import/energy-amount/bulk/",
     "market_participant_invoice": "/v1/data-import/market-participant-invoice/bulk/",
 }
-"""Address that imports the records of a kind."""
+"""Address of the endpoint that imports the records of a kind."""
 _LOST = "MISSING"
 
 

@@ -1,4 +1,4 @@
-"""`importbook push`: send a book. The same command again resumes it."""
+"""`importbook push`: send a book, or resume an interrupted push."""
 
 import contextlib
 import re
@@ -200,7 +200,7 @@ def _report(console: Console, pushing: Pushing) -> None:
 
 
 def _next_command(pushing: Pushing, code: int) -> list[str]:
-    """Return the words of the next command, [] if there is no useful one."""
+    """Return the words of the next command, [] if there is no useful next command."""
     files, mapping = pushing.files, pushing.sources[0].mapping
     refused_for_supplier = common.words_of(supplier=pushing.supplier)
     if code == NOTHING_DONE:

@@ -27,11 +27,14 @@ if TYPE_CHECKING:
     from importledger_client.client import Client
 
 _MOST_NAMED, _MOST_VALUES = 1_000, 3
-"""Accounts that are listed, and values of a field. The file of differences has all accounts that can be pushed."""
+"""Most accounts that are listed, and most values of a field.
+
+The file of differences has all accounts that can be pushed.
+"""
 _MOST_HEALED = 20
 """Commands to heal single accounts. For more accounts, a rebuild of the platform's tables is proposed."""
 LOCAL = ("files", "mapping", "for_supplier")
-"""Members of a manifest for this machine only: where the source is. The service does not get them."""
+"""Members of a manifest with the location of the source on this machine, which are not sent to the service."""
 _CAUSES = {
     "platform": "the platform has lost or altered it",
     "source": "the source has changed after the push",
@@ -90,7 +93,8 @@ def reconcile(run: str, path: Path, supplier: str | None, shows: bool, repairs: 
         differing = _differing(console, manifest, supplier) if comparison.buckets else None
         if differing is not None:
             found = differing.find(client, run, comparison.buckets, shows=shows)
-            if not found and not comparison.differences:  # they differ in spelling only, for instance 0.5 and 0.50
+            # these accounts differ only in spelling, for instance 0.5 and 0.50
+            if not found and not comparison.differences:
                 content["buckets"] = differing.balanced_buckets()
                 certificate, totals = _certified(client, supplier, run, content)
                 comparison = compared(content, totals)
@@ -118,7 +122,7 @@ def _certified(
 ) -> tuple[dict[str, Any] | Refused, dict[str, Any]]:
     """Return the certificate, or its refusal, and the totals of the run.
 
-    The certificate is requested first: a run that balances is then added up once.
+    The certificate is requested before the totals, so that a run that balances is added up only once.
     """
     with _shown(run) as progress:
         try:
@@ -134,7 +138,7 @@ def _certified(
 
 
 def _differing(console: Console, manifest: Mapping[str, Any], supplier: str) -> Differing | None:
-    """Return the accounts of the manifest's source; None if its files are not here."""
+    """Return the accounts of the manifest's source; None if its files are not on this machine."""
     files, mapping = manifest.get("files", []), manifest.get("mapping", "")
     given = manifest.get("for_supplier") or None
     try:
@@ -246,7 +250,7 @@ def _write_differences(console: Console, differing: Differing, found: Sequence[F
 def _show_commands(
     console: Console, found: Sequence[Found], run: str, supplier: str, waiting: int, access: common.Access
 ) -> None:
-    """Print a command for each side that differs; the operator's commands as a proposal."""
+    """Print a command for each side that differs, and the operator's commands as a proposal."""
     numbers = {side: [account.number for account in found if account.side == side] for side in _CAUSES}
     healed = numbers["platform"]
     if len(healed) > _MOST_HEALED:

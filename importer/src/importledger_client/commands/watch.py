@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 PAUSE_S = 0.5
 SETTLED = 3
-"""Answers in a row that must show the run as ended: counts may be a second late."""
+"""Number of successive answers that must show the run as ended, since counts may be a second late."""
 LATE_S = 15.0
-"""Time in which a run that was just pushed may be unknown or incomplete [seconds]."""
+"""Time after a push in which the run may be unknown or incomplete [seconds]."""
 
 
 @click.command(epilog="Example: importbook watch go-live")
@@ -46,9 +46,8 @@ def watch_runs(
 ) -> tuple[int, list[str]]:
     """Watch a run of each supplier until none of its accounts waits.
 
-    A run that was just pushed may not be listed whole: for a moment it must also have `expected` accounts.
-
-    Returns the exit code and the words of the next command.
+    After a push, the run may be incomplete for a moment, so it must also have `expected` accounts. Returns the exit
+    code and the words of the next command.
     """
     code, words = OK, list[str]()
     for supplier in suppliers:
@@ -67,7 +66,7 @@ def watch_runs(
 
 
 def _next_proof(run: str, supplier: str) -> list[str]:
-    """Return the command that counts the source, or the one that compares if the manifest is there."""
+    """Return the command that counts the source, or if the manifest exists, the command that compares it."""
     note, manifest = load_note(run, Path.cwd()), f"{run}.manifest.json"
     if note is None or STDIN in note.files or Path(manifest).exists():
         return ["reconcile", run, "--supplier", supplier, "--manifest", manifest]
@@ -86,7 +85,7 @@ def _watched(client: "Client", run: str, supplier: str, console: Console, expect
                     raise
             else:
                 display.show(_line(now), 1 - now.waiting / now.total if now.total else 0.0)
-                ended = now.total - now.by_status.get("CANCELLED", 0)  # cancelled ones are sent again just now
+                ended = now.total - now.by_status.get("CANCELLED", 0)  # cancelled accounts have just been sent again
                 is_settled = not now.waiting and (ended >= expected or not is_late)
                 settled = settled + 1 if is_settled else 0
                 if settled >= (1 if expected else SETTLED):
@@ -99,7 +98,7 @@ def _counts(run: Run) -> list[str]:
 
 
 def _total(run: Run) -> str:
-    """Return the number of accounts, and of validations, whose accounts the service does not record."""
+    """Return the number of accounts and validations. The service records no accounts of validations."""
     validated = run.by_status.get("VALID", 0)
     accounts = counted(run.total - validated, "account")
     return f"{accounts} · {counted(validated, 'validation')}" if validated else accounts

@@ -1,4 +1,4 @@
-"""Read CSV files. A file has one encoding, one delimiter and one line end; a line that differs is an error.
+"""Read CSV files. A file must have one encoding, one delimiter and one line end.
 
 All bytes of the file choose the encoding: a byte order mark, else UTF-8, else Windows-1252 unless a byte rules it out.
 A file that mixes encodings is refused.
@@ -29,7 +29,9 @@ _NOT_1252 = re.compile(
     rb"(?:(?<=[a-z])[\x80-\x84\x86-\x91\x93-\x95\x98\x99\x9b\x9d\x9f\xa1-\xac\xae-\xb3\xb5\xb6\xb8-\xde\xf7]"
     rb"|(?<=[A-Z])[\x80-\x87\x89-\x8b\x8e\x94\x99\x9f])(?=[a-z])"
 )
-"""A sign or capital letter of Windows-1252 between two letters: the file is from DOS or a Mac."""
+"""Pattern of a sign or capital letter of Windows-1252 between two letters, which shows that the file is from DOS or a
+Mac.
+"""
 _SEPARATOR = re.compile(r'"?sep=(.)"?\r?[\n\r]?\Z', re.IGNORECASE)
 _SWALLOWED = "has whole rows inside a cell of column {}: is a quote missing? Correct it, or ignore the column."
 _CHOOSE = "Set its encoding with `source: {encoding: …}` in the mapping, or correct the file."
@@ -86,7 +88,7 @@ class Delimited:
             yield number, [cell or None for cell in cells]
 
     def _looks_like_rows(self, cell: str, width: int) -> bool:
-        """Return True for a cell that has as many delimiters as whole rows: its closing quote is probably missing."""
+        """Return True for a cell with as many delimiters as whole rows, whose closing quote is probably missing."""
         return width > 2 and cell.count(self.delimiter) == cell.count(self._line_end) * (width - 1)
 
     def recount(self) -> Count:
@@ -235,7 +237,7 @@ def _named_encoding(name: str, encoding: str) -> str:
     try:
         found = codecs.lookup(encoding).name if encoding else ""
         if found:
-            "".encode(found)  # codecs that are no text, such as base64, fail here
+            "".encode(found)  # codecs that are not text encodings, such as base64, fail here
     except LookupError:
         raise Unreadable(f"{name}: {encoding!r} must be the name of an encoding, such as utf-8 or cp1252.") from None
     return found

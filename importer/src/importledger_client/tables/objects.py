@@ -19,7 +19,7 @@ _BLANKS = " \t\r\n,[]"
 
 
 class Objects:
-    """A JSON file. The first object is row 2, as the first row below a header."""
+    """A JSON file. The first object is row 2, like the first row below a header."""
 
     written = "JSON"
 
@@ -80,7 +80,7 @@ class _Pairs(list[Any]):
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the values in an object or list that are neither, with their paths."""
+    """Yield the scalar values in an object or list, with their paths."""
     match value:
         case dict():
             members: Iterable[tuple[Any, Any]] = value.items()

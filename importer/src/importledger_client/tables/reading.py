@@ -1,4 +1,4 @@
-"""Read a table from one or more files: each row by the names of its columns, and two counts of all of it."""
+"""Read a table from one or more files: each row by the names of its columns, and two counts of all rows and cells."""
 
 import bisect
 import collections
@@ -23,7 +23,7 @@ _CSV = ("csv", "tsv", "txt")
 _XLSX = ("xlsx", "xlsm", "xls")
 """Endings of workbooks. The reader refuses .xls with a sentence."""
 _LARGE = 2**23
-"""Bytes of a file whose second count gets a process of its own: to start one takes a moment."""
+"""Bytes of a file from which on a separate process makes the second count, since starting a process takes a moment."""
 _PARQUET = "parquet"
 _JSON = ("ndjson", "jsonl", "json")
 
@@ -142,7 +142,7 @@ class Table:
                     " Rename one, or name it in `ignore` of the mapping."
                 )
         columns = list(dict.fromkeys(column for column in header if column))
-        if isinstance(part, Objects):  # objects lack members that have no value
+        if isinstance(part, Objects):  # objects lack members without a value
             self.columns = list(dict.fromkeys([*self.columns, *columns]))
         elif self.columns and set(columns) != set(self.columns):
             differing = ", ".join(sorted(set(columns) ^ set(self.columns)))
@@ -151,7 +151,7 @@ class Table:
         return header
 
     def _picking(self, part: Part, header: list[str]) -> Callable[[int, list[Cell]], Row]:
-        """Return a function that picks the cells of `columns` from a row, and checks the others."""
+        """Return a function that picks the cells of `columns` from a row, and checks all other cells."""
         at = {column: place for place, column in enumerate(header) if column not in self._ignored}
         places = [at.get(column, -1) for column in self.columns]
         nameless = [] if "" in self._ignored else [place for place, name in enumerate(header) if not name]
@@ -201,7 +201,10 @@ class Table:
 
 @contextlib.contextmanager
 def _recounting(part: Part) -> Iterator[Callable[[], Count]]:
-    """Yield a function that returns the second count. Another process counts a large part while it is read."""
+    """Yield a function that returns the second count.
+
+    Another process counts a large part while this process reads it.
+    """
     if not isinstance(part, Delimited | Sheet) or Path(part.name).stat().st_size < _LARGE:
         yield lambda: part.count(part.recount())
         return

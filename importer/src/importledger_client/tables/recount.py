@@ -1,6 +1,6 @@
-"""Count a CSV file by its bytes: a second method beside the reader, without `csv` and without decoding text.
+"""Count a CSV file by its bytes: a second method, without `csv` and without decoding text.
 
-A cell stands between two delimiters. A cell that begins with a quote ends at the quote that closes it.
+A cell is the text between two delimiters. A cell that begins with a quote ends at its closing quote.
 """
 
 import codecs
@@ -11,7 +11,10 @@ from importledger_client.sources import opened
 from importledger_client.tables.table import Count
 
 _AS_BYTES = frozenset({"utf-8-sig", "utf-8", "ascii", "iso8859-1", "iso8859-15", "cp1252", "cp1250", "cp850", "cp437"})
-"""Encodings in which a byte below 0x80 always is the ASCII character. Others are converted to UTF-8 first."""
+"""Encodings in which a byte below 0x80 is always an ASCII character.
+
+Files in other encodings are converted to UTF-8 first.
+"""
 _TO_QUOTE = re.compile(rb'[^"]*+(?:""[^"]*+)*+')
 _READ_BYTES = 2**20
 
@@ -61,7 +64,7 @@ def _records(name: str, encoding: str, delimiter: str, line_end: str) -> Iterato
                 end = match.end() if match else start
                 size += end - start
                 if end == len(line):
-                    size += 1  # the line end is in the cell
+                    size += 1  # the line end is part of the cell
                     break
                 opened_in, start = 0, end + 1
             else:

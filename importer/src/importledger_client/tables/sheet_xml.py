@@ -16,7 +16,7 @@ from importledger_client.tables.table import Count, Doubts
 
 _PADDED = re.compile(r"00+\Z")
 MOST_CELLS = 2**26
-"""Largest area of a sheet: calamine keeps 32 bytes for each of its cells, filled or not."""
+"""Largest area of a sheet [cells], since calamine keeps 32 bytes in memory for each cell, filled or not."""
 _CELL = re.compile(rb"""<(?:\w+:)?c\s(?:[^>]*\s)?r=["']([A-Za-z]{1,99})([0-9]{1,99})["'][^>]*(?<!/)>""")
 """Start of a cell with content, with its letters and number."""
 _LONGEST_START, _READ_BYTES = 2**8, 2**20
@@ -57,7 +57,7 @@ def scan(name: str, sheet: str) -> Scan:
     """Count a sheet of a workbook. Raises Unreadable."""
     with _opened(name, sheet) as archive:
         cells = _Cells(_filled_texts(archive), _widths(archive))
-        # Entities are no danger: expat limits their expansion, and loads none from elsewhere.
+        # Entities are not dangerous: expat limits their expansion, and loads no external entities.
         parser = ElementTree.XMLParser(target=cells)  # noqa: S314
         with archive.open(_path_of(archive, sheet)) as content:
             while part := content.read(_READ_BYTES):
@@ -76,7 +76,7 @@ class _Cells:
         self._filled, self._position = set[int](), -1
         self._cell: Mapping[str, str] | None = None
         self._path: tuple[str, ...] = ()
-        """Names of the elements in the cell that are open."""
+        """Names of the open elements in the cell."""
         self._value, self._has_formula, self._has_text = "", False, False
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
@@ -142,9 +142,9 @@ def _opened(name: str, sheet: str) -> Iterator[zipfile.ZipFile]:
 
 
 def _elements(archive: zipfile.ZipFile, path: str, tag: str) -> Iterator[Element]:
-    """Yield the elements with this tag. Each is emptied afterwards, to save memory."""
+    """Yield the elements with a tag, and empty each element after its use, to save memory."""
     with archive.open(path) as content:
-        # Entities are no danger: expat limits their expansion, and loads none from elsewhere.
+        # Entities are not dangerous: expat limits their expansion, and loads no external entities.
         for _, element in ElementTree.iterparse(content):  # noqa: S314
             if _name(element.tag) == tag:
                 yield element
@@ -161,13 +161,13 @@ def _has_text(element: Element) -> bool:
 
 
 def _filled_texts(archive: zipfile.ZipFile) -> list[bool]:
-    """Return for each shared text whether it has any character."""
+    """Return a bool for each shared text: True if the text is not empty."""
     path = _member(archive, "xl/sharedstrings.xml")
     return [_has_text(text) for text in _elements(archive, path, "si")] if path else []
 
 
 def _widths(archive: zipfile.ZipFile) -> list[int]:
-    """Return for each cell style the least digits that it shows, such as 5 for the format 00000 of postcodes."""
+    """Return the least number of shown digits for each cell style, such as 5 for the format 00000 of postcodes."""
     path = _member(archive, "xl/styles.xml")
     if path is None:
         return []

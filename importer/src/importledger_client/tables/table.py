@@ -18,7 +18,7 @@ _MOST_PATTERNS = 10_000
 
 
 class Dated(str):
-    """A date or time of a workbook, as ISO 8601 text. Excel makes dates of texts such as 1/2."""
+    """A date or time of a workbook, as ISO 8601 text. Excel changes texts such as 1/2 to dates."""
 
 
 class TableSource(msgspec.Struct, forbid_unknown_fields=True):
@@ -55,7 +55,7 @@ class Count:
         self.rows = 0
         self._filled: collections.Counter[int] = collections.Counter()
         self._patterns: collections.Counter[tuple[bool, ...]] = collections.Counter()
-        """Rows by the cells that are filled: most rows of a table have the same."""
+        """Numbers of rows by their filled cells, since most rows of a table have the same filled cells."""
 
     def add(self, cells: Sequence[Any]) -> None:
         """Count one row. A cell is filled unless it is None."""
@@ -94,13 +94,13 @@ class Part(Protocol):
         ...
 
     def recount(self) -> Any:
-        """Count the part again with other code than `rows`, for `count`. Raises Unreadable."""
+        """Count the part with other code than `rows`, for `count`. Raises Unreadable."""
         ...
 
     def count(self, recount: Any) -> Count:
-        """Return the count of `recount`, which may come from another process."""
+        """Return the count of `recount`, possibly from another process."""
         ...
 
     def doubts(self) -> Iterator[tuple[int, str, str]]:
-        """Yield the doubtful cells, after `rows`, as `Doubts.items` does."""
+        """Yield the doubtful cells in the form of `Doubts.items`. Call this after `rows`."""
         ...

@@ -1,6 +1,6 @@
 """Read sheets of XLSX workbooks with calamine.
 
-Formulas without a stored value and cells with an error are empty for calamine. `sheet_xml` finds them.
+calamine returns no value for formulas without a stored value and for cells with an error. `sheet_xml` finds such cells.
 """
 
 import itertools
@@ -18,7 +18,7 @@ from importledger_client.tables.table import Cell, Count, Dated, Doubts
 _OLD, _ZIP = b"\xd0\xcf\x11\xe0", b"PK\x03\x04"
 _ROUNDED = "has a number of more than 15 digits, which Excel has rounded: it must be text."
 _EXACT = 10**15
-"""Excel keeps 15 digits of a number. Larger numbers were rounded before they were saved."""
+"""Limit of numbers that Excel stores exactly (15 digits). Excel rounds larger numbers before it saves them."""
 
 
 class Sheet:
