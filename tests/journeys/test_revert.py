@@ -13,7 +13,7 @@ from tests.support.make import an_account, changed, encoded
 from tests.support.post_account import PATHS, RECORDS
 from tests.support.running import Importer, processed, wait_for
 
-ACCOUNTS = 12
+ACCOUNTS = 200
 CREATE = "/v2/data-import/accounts/"
 
 
@@ -63,7 +63,7 @@ def test_a_book_is_undone_sent_again_balanced_and_released(importer: Importer, f
     kept = verb(importer, "revert", "--run", "r", "--yes", "--reason", "too late")
     assert kept == {"reverted": 0, "kept": ACCOUNTS, "failed": 0, "kept_by_reason": {"release": ACCOUNTS}}
     assert importer.client.status(importer.supplier, external).body["released_at"].endswith("Z")
-    listed, _ = importer.request("GET", f"/v2/data-import/suppliers/{importer.supplier}/imports/")
+    listed, _ = importer.request("GET", f"/v2/data-import/suppliers/{importer.supplier}/imports/?limit={ACCOUNTS}")
     assert [row["released_at"] for row in listed.body] == [listed.body[0]["released_at"]] * ACCOUNTS
     (folder / "r.certificate.json").unlink()
     assert importbook("reconcile", "r", "--manifest", "m.json", at=folder, access=access).returncode == 0
@@ -76,7 +76,7 @@ def test_a_book_is_undone_sent_again_balanced_and_released(importer: Importer, f
 
 @pytest.mark.promise("revert-and-push-again", "revert-keeps-what-was-followed")
 def test_a_repeated_request_stages_a_reverted_account_again_and_its_record_is_refused(importer: Importer) -> None:
-    account = an_account(importer.supplier, 101)
+    account = an_account(importer.supplier, 301)
     external, before = str(account["external_account_number"]), processed(importer)
 
     def create() -> Answer:
@@ -105,16 +105,16 @@ def test_numbers_in_a_file_are_reverted_and_those_of_other_runs_and_suppliers_st
 ) -> None:
     other = importer.service.importer()
     for each in (importer, other):
-        for number in (201, 202):
+        for number in (401, 402):
             body = an_account(each.supplier, number)
             assert each.request("POST", f"{CREATE}?run=shared", body)[0].status == 201
-        last = str(an_account(each.supplier, 202)["external_account_number"])
+        last = str(an_account(each.supplier, 402)["external_account_number"])
         wait_for(
             lambda each=each, last=last: each.client.status(each.supplier, last).body["status"] == "PROCESSED",  # type: ignore[misc]
             "processed",
         )
     numbers = folder / "numbers.txt"
-    numbers.write_text(f"{an_account(importer.supplier, 201)['external_account_number']}\nunknown\n")
+    numbers.write_text(f"{an_account(importer.supplier, 401)['external_account_number']}\nunknown\n")
     words = ("revert", "--file", str(numbers))
     assert verb(importer, *words) == {"revertible": 1, "kept": 0, "failed": 1, "kept_by_reason": {}}
     assert verb(importer, *words, "--yes", "--reason", "r")["reverted"] == 1
