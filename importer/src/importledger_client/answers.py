@@ -4,10 +4,19 @@ import re
 from datetime import datetime
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 NOT_VALID = "account_failed_validation"
 """Code of an account with problems. The sentence of the code lists the first problems as code@path."""
 _NAMED = re.compile(r"\b([a-z0-9_]+)@([^\s,]+)")
+
+
+class Suggestion(msgspec.Struct, frozen=True):
+    """A value that is safe to use instead of a wrong one: the kind of correction, the value, a sentence for people."""
+
+    name: str
+    value: str
+    sentence: str = ""
 
 
 class FieldError(msgspec.Struct, frozen=True):
@@ -16,6 +25,7 @@ class FieldError(msgspec.Struct, frozen=True):
     attr: str = ""
     code: str = ""
     detail: str = ""
+    suggestion: Suggestion | UnsetType = UNSET
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):

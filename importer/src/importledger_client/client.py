@@ -55,7 +55,8 @@ class Client:
     before the first answer of the service). Repeating is safe, because a create has an idempotency key, and the service
     recognises an account by its number and content. `on_wait` is called before each pause with the reason and the
     seconds. `traceparent` is sent with every request: a text, or a function that returns it. Plain HTTP to another
-    machine needs `insecure_http`, since others can read the key. Redirects are not followed.
+    machine needs `insecure_http`, since others can read the key. Redirects are not followed. Sentences of the service
+    are in `language`, en or de.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Client:
         on_wait: Callable[[str, float], None] | None = None,
         traceparent: TraceParent = None,
         insecure_http: bool = False,
+        language: str = "en",
     ) -> None:
         self._transport = Transport(
             url,
@@ -77,6 +79,7 @@ class Client:
             on_wait=on_wait,
             traceparent=traceparent,
             insecure_http=insecure_http,
+            language=language,
         )
 
     def close(self) -> None:
@@ -150,7 +153,7 @@ class Client:
         """
         if mode not in protocol.MODES:
             raise Misconfigured(f"The mode must be one of {', '.join(protocol.MODES)}, not {mode}.")
-        query = {"mode": mode} | ({"run": run} if run else {})
+        query = {"mode": mode, "suggest": "1"} | ({"run": run} if run else {})
         batcher = Batcher(most_lines)
         pool = ThreadPoolExecutor(connections, thread_name_prefix="push")
         sent = SentBatches(connections)

@@ -1,5 +1,6 @@
 """Output for people: progress as a bar in a terminal or as lines in a log, numbers, durations and foreign text."""
 
+import os
 import time
 import unicodedata
 from typing import Self
@@ -15,6 +16,12 @@ EVERY_S = 5.0
 BAR_WIDTH = 30
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Unicode categories: control characters, bidirectional and zero-width marks, line and paragraph separators."""
+
+
+def is_german() -> bool:
+    """Return True if the environment asks for German, as POSIX says: LC_ALL, else LC_MESSAGES, else LANG."""
+    names = (os.environ.get(name, "") for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
+    return next(filter(None, names), "").startswith("de")
 
 
 def number(value: float) -> str:

@@ -5,6 +5,7 @@ corrections fix.
 import collections
 import re
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import msgspec
 
@@ -25,6 +26,15 @@ class Sample(msgspec.Struct, frozen=True):
     number: str = ""
     value: str = ""
     detail: str = ""
+
+
+class Cause(NamedTuple):
+    """Errors with one code: accounts that have it, and the share of all accounts that have no other [percent]."""
+
+    code: str
+    accounts: int
+    clears: float
+    kinds: list[Kind]
 
 
 def kind_of(error: FieldError) -> Kind:
@@ -66,6 +76,15 @@ class ErrorCounts:
         chosen_kinds = frozenset(kinds)
         cleared = sum(times for found, times in self._sets.items() if found <= chosen_kinds)
         return 100 * cleared / self.accounts if self.accounts else 0.0
+
+    def causes(self) -> list[Cause]:
+        """Return the errors by code, most accounts first."""
+        accounts: collections.Counter[str] = collections.Counter()
+        for found, times in self._sets.items():
+            accounts.update(dict.fromkeys({code for code, _ in found}, times))
+        paths = {code: [kind for kind in self.most_frequent() if kind[0] == code] for code in accounts}
+        ordered = sorted(accounts, key=lambda code: (-accounts[code], code))
+        return [Cause(code, accounts[code], self.clears(paths[code]), paths[code]) for code in ordered]
 
     def best(self, limit: int = MOST_KINDS) -> list[Kind]:
         """Return the few kinds of errors whose correction fixes the most accounts, chosen one after the other."""

@@ -78,10 +78,10 @@ class FailureFiles:
         self.ndjson, self.csv = ndjson_path(run, folder), csv_path(run, folder)
         self._parts = [path.with_name(f".{path.name}.{os.getpid()}.part") for path in (self.ndjson, self.csv)]
         try:
-            self._lines = _private(self._parts[0])
+            self._lines = private_file(self._parts[0])
         except PermissionError:
             raise Unreadable(f"A push must be able to write {self.ndjson.name} into its working folder.") from None
-        self._table = io.TextIOWrapper(_private(self._parts[1]), encoding="utf-8", newline="")
+        self._table = io.TextIOWrapper(private_file(self._parts[1]), encoding="utf-8", newline="")
         self._rows = csv.writer(self._table)
         self._rows.writerow(COLUMNS)
         self._counts = [0, 0]
@@ -124,7 +124,7 @@ class FailureFiles:
                     path.unlink(missing_ok=True)
 
 
-def _private(path: Path) -> BinaryIO:
+def private_file(path: Path) -> BinaryIO:
     """Open a new file with mode 0600, replacing any other: it will hold personal data."""
     path.unlink(missing_ok=True)
     return open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600))

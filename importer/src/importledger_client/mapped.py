@@ -32,6 +32,14 @@ Make = Callable[[Sequence[Row], str], Any]
 Choose = Callable[[Sequence[Row]], Sequence[Row]]
 
 
+class Cells(NamedTuple):
+    """Cells that a value comes from: the table, "" for the main one, the number of the row, and the columns."""
+
+    table: str
+    row: int
+    columns: tuple[str, ...]
+
+
 class _Value(NamedTuple):
     """Index of an expression's value in each row, and index of the number of the reader that failed."""
 
@@ -41,10 +49,19 @@ class _Value(NamedTuple):
 
 
 class Mapped:
-    """Makes accounts from rows. `unfit` has a sentence on the first value of each column that cannot be read."""
+    """Makes accounts from rows. `unfit` has a sentence on the first value of each column that cannot be read.
 
-    def __init__(self, plan: Plan, supplier: str | None, tables: Mapping[str, Table]) -> None:
-        self._plan, self._supplier, self._tables = plan, supplier, tables
+    `origins`, if given, gets the cells of each value of the account that is made, by the value's path.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        supplier: str | None,
+        tables: Mapping[str, Table],
+        origins: dict[str, Cells] | None = None,
+    ) -> None:
+        self._plan, self._supplier, self._tables, self._origins = plan, supplier, tables, origins
         self.unfit: dict[str, str] = {}
         self.unused = UnusedCells(plan)
         self.joins: list[Join] = []
@@ -333,7 +350,26 @@ class Mapped:
                 return self._unreadable(conversion, text, row, table, before)
             return conversion.loaded(row[stored])
 
-        return value
+        return self._traced(value, row_of, conversion, table, (column,))
+
+    def _traced(
+        self,
+        make: Make,
+        row_of: Callable[[Sequence[Row]], Row | None],
+        conversion: Conversion,
+        table: str,
+        columns: tuple[str, ...],
+    ) -> Make:
+        """Return the maker of a value, which also records the cells of the value in `origins` if these are wanted."""
+        if (origins := self._origins) is None:
+            return make
+
+        def traced(rows: Sequence[Row], before: str) -> Any:
+            if rows:
+                origins[f"{before}{conversion.field}"] = Cells(table, (row_of(rows) or rows[0])[1], columns)
+            return make(rows, before)
+
+        return traced
 
     def _of_expression(self, options: Mapping[str, Any], conversion: Conversion, table: str, reads: set[str]) -> Make:
         text, is_sum = str(options.get("sum") or options["sql"]), "sum" in options
@@ -363,7 +399,7 @@ class Mapped:
                 return look_up(str(cell), row, before)
             return self._loaded(conversion, cell, row, table, before)
 
-        return value
+        return self._traced(value, row_of, conversion, table, tuple(expression(text).columns))
 
     def _choosing_one(
         self, options: Mapping[str, Any], label: str, place: int, table: str, reads: set[str]

@@ -8,16 +8,16 @@ import collections
 import contextlib
 import glob
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from importledger_client.answers import FieldError
 from importledger_client.display import counted
 from importledger_client.engine import Engine
-from importledger_client.mapped import Mapped, plain
+from importledger_client.mapped import Cells, Mapped, plain
 from importledger_client.mapping import MappingError, Plan, check_columns, named, text_columns
 from importledger_client.sources import Differs, Line, Source, Unreadable
 from importledger_client.tables.reading import Table
@@ -43,6 +43,26 @@ _DOUBTS = {
 }
 
 
+class Traced(NamedTuple):
+    """An account with the numbers of its rows by table, the cells of its values by path, and the cell of its key."""
+
+    external: str
+    rows: Mapping[str, list[int]]
+    origins: Mapping[str, Cells]
+    key: Cells
+
+    def cells_of(self, path: str) -> Cells:
+        """Return the cells of the value at a path, else those of a value below it, else beside it; at last the key."""
+        steps = path.removesuffix("non_field_errors").strip(".").split(".")
+        while steps and steps[0]:
+            at = ".".join(steps)
+            below = (cells for known, cells in self.origins.items() if known == at or known.startswith(f"{at}."))
+            if (cells := self.origins.get(at) or next(below, None)) is not None:
+                return cells
+            steps.pop()
+        return self.key
+
+
 class MappedSource(Source):
     """Tables as lines, one for each account, with the number of its first row.
 
@@ -60,7 +80,8 @@ class MappedSource(Source):
         self.mapped: Mapped | None = None
         self.doubts: list[str] = []
         """Sentences on cells and sheets that the mapping must decide on."""
-        self._plan, self._supplier, self._is_strict = plan, supplier, is_strict
+        self.plan = self._plan = plan
+        self._supplier, self._is_strict = supplier, is_strict
         self._accounts_read = 0
         self._nowhere: collections.Counter[str] = collections.Counter()
         """Number of rows of each table that belong to no account."""
@@ -131,11 +152,37 @@ class MappedSource(Source):
                     found[key] = before._replace(rows=before.rows + rows)
         yield from found.values()
 
+    def traced(self, externals: Collection[str]) -> Iterator[Traced]:
+        """Yield each of these accounts with its rows, and with the cells of its values. Raises Unreadable.
+
+        The number "" stands for all rows of the main table without a key.
+        """
+        number = self._plan.account["external_account_number"]
+        is_key = number in (self._plan.key, {"column": self._plan.key})
+        origins: dict[str, Cells] = {}
+        with self._joined(origins) as (engine, mapped, _):
+            for key, first, rows in engine.accounts():
+                if is_key and key not in externals:
+                    continue
+                origins.clear()
+                external = mapped.account(key, rows)[0].get("external_account_number", key)
+                if external in externals:
+                    numbers = {alias: [row[1] for row in found] for alias, found in rows.items()}
+                    yield Traced(external, numbers, dict(origins), Cells("", first, (self._plan.key,)))
+            if "" in externals:
+                for row in self._without_key:
+                    yield Traced("", {"": [row]}, {}, Cells("", row, (self._plan.key,)))
+
+    def whole_tables(self) -> Mapping[str, Table]:
+        """Return the tables, to read once more, by their names in the mapping; "" for the main one."""
+        self._open()
+        return self.tables
+
     @contextlib.contextmanager
-    def _joined(self) -> Iterator[tuple[Engine, Mapped, Path]]:
+    def _joined(self, origins: dict[str, Cells] | None = None) -> Iterator[tuple[Engine, Mapped, Path]]:
         """Yield the tables in the engine, with their rows joined to accounts and ordered."""
         self._open()
-        self.mapped = Mapped(self._plan, self._supplier, self.tables)
+        self.mapped = Mapped(self._plan, self._supplier, self.tables, origins)
         with (
             tempfile.TemporaryDirectory(prefix="importbook-") as folder,
             contextlib.closing(Engine(Path(folder), self.tables)) as engine,

@@ -79,13 +79,17 @@ class Transport:
         on_wait: Callable[[str, float], None] | None,
         traceparent: TraceParent,
         insecure_http: bool,
+        language: str,
     ) -> None:
         self.url, self._key = _address(url, insecure_http=insecure_http), _key(key)
         self._retry_timeout_s, self._first_retry_timeout_s = retry_timeout_s, first_retry_timeout_s
         self._on_wait, self._traceparent = on_wait, traceparent
         # Proxies of the environment are used for all but plain HTTP on this machine.
         uses_proxies = not (self.url.startswith("http://") and is_loopback(self.url))
-        self._http = httpx.Client(base_url=self.url, timeout=TIMEOUT, limits=LIMITS, trust_env=uses_proxies)
+        headers = {"Accept-Language": language}
+        self._http = httpx.Client(
+            base_url=self.url, headers=headers, timeout=TIMEOUT, limits=LIMITS, trust_env=uses_proxies
+        )
         self._token, self._token_ends = "", 0.0
         self._token_lock = threading.Lock()
         self._closing = threading.Event()

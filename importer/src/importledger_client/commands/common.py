@@ -14,9 +14,10 @@ from rich.console import Console
 
 from importledger_client import notes
 from importledger_client.commands import NOTHING_DONE
-from importledger_client.display import EVERY_S, counted, number, visible
+from importledger_client.display import EVERY_S, counted, is_german, number, visible
 from importledger_client.error_counts import ErrorCounts
 from importledger_client.errors import NotFound
+from importledger_client.failures_workbook import WorkbookSource, is_workbook, mapping_of
 from importledger_client.mapped_source import MappedSource
 from importledger_client.mapping import read_mapping
 from importledger_client.sources import Source
@@ -68,6 +69,7 @@ class Access:
             traceparent=traceparent_of_shell(),
             on_wait=on_wait,
             insecure_http=self._insecure_http,
+            language="de" if is_german() else "en",
         )
         click.get_current_context().call_on_close(client.close)
         return client
@@ -130,11 +132,13 @@ def sources_of(
     With `is_strict`, an incomplete mapping yields no account.
     """
     if mapping is not None:
-        return [MappedSource(files, read_mapping(mapping), mapping, supplier, is_strict=is_strict)]
+        plan = read_mapping(mapping)
+        plan = mapping_of(plan, files[0]) if is_workbook(files[0]) and len(files) == 1 else plan
+        return [MappedSource(files, plan, mapping, supplier, is_strict=is_strict)]
     for file in files:
-        if is_table(file):
+        if is_table(file) and not is_workbook(file):
             raise Stop(f"{file} is a table and needs --mapping. Propose one with: {command('map', 'init', file)}")
-    return [Source(file) for file in files]
+    return [WorkbookSource(file) if is_workbook(file) else Source(file) for file in files]
 
 
 def out() -> Console:

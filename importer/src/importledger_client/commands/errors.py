@@ -2,6 +2,7 @@
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -20,6 +21,7 @@ from importledger_client.failures import (
     read_warnings,
     value_at,
 )
+from importledger_client.failures_workbook import workbook_path, write_workbook
 from importledger_client.notes import Note, load_note
 from importledger_client.sources import STDIN
 
@@ -32,6 +34,13 @@ class Found(msgspec.Struct):
     error_counts: ErrorCounts
     of_service: dict[Kind, int] = {}
     accounts_of_service: int = 0
+    failed: dict[str, tuple[FieldError, ...]] = {}
+    """Errors of each account, by its number; "" for all accounts without one."""
+
+    def add(self, external: str | None, content: bytes, errors: tuple[FieldError, ...]) -> None:
+        """Add an account that was refused or has failed."""
+        self.error_counts.add(kinds_of(external, content, errors))
+        self.failed[external or ""] = errors
 
     def numbers(self) -> dict[Kind, int]:
         return self.of_service | dict(self.error_counts.numbers)
@@ -40,26 +49,89 @@ class Found(msgspec.Struct):
         numbers = self.numbers()
         accounts = self.error_counts.accounts or self.accounts_of_service or sum(numbers.values())
         common.print_line(console, f"run {run}: {counted(accounts, 'account')} with {noun}")
-        for kind in sorted(numbers, key=lambda k: (-numbers[k], k)):
-            common.print_line(console, f"{number(numbers[kind]):>9}  {kind[0]}  {kind[1]}".rstrip())
-            if sample := self.error_counts.samples.get(kind):
-                value = f" {sample.value}" if sample.value else ""
-                common.print_line(console, f"           {sample.number}:{value}  {sample.detail}".replace(":  ", ": "))
+        for cause in self.error_counts.causes():
+            share = f"  fixing it clears {_percent(cause.clears)} %" if noun == "errors" else ""
+            if len(cause.kinds) > 1:
+                fields = f"in {len(cause.kinds)} fields"
+                common.print_line(console, f"{number(cause.accounts):>9}  {cause.code}  {fields}{share}")
+            for kind in cause.kinds:
+                self._show_kind(console, kind, share if len(cause.kinds) == 1 else "")
+        for kind in sorted(self.of_service.keys() - self.error_counts.numbers.keys()):
+            self._show_kind(console, kind)
+
+    def _show_kind(self, console: Console, kind: Kind, share: str = "") -> None:
+        common.print_line(console, f"{number(self.numbers()[kind]):>9}  {kind[0]}  {kind[1]}".rstrip() + share)
+        if sample := self.error_counts.samples.get(kind):
+            value = f" {sample.value}" if sample.value else ""
+            common.print_line(console, f"           {sample.number}:{value}  {sample.detail}".replace(":  ", ": "))
+
+    def record(self) -> dict[str, Any]:
+        """Return the numbers by cause, for JSON. Values of samples are masked; `clears` is a percentage."""
+        causes = [
+            {
+                "code": cause.code,
+                "accounts": cause.accounts,
+                "clears": round(cause.clears, 1),
+                "paths": [self._record_of(kind) for kind in cause.kinds],
+            }
+            for cause in self.error_counts.causes()
+        ]
+        further = self.of_service.keys() - self.error_counts.numbers.keys()
+        return {
+            "accounts": self.error_counts.accounts or self.accounts_of_service,
+            "causes": causes,
+            "of_service": [
+                {"code": code, "path": path, "submissions": self.of_service[code, path]}
+                for code, path in sorted(further)
+            ],
+        }
+
+    def _record_of(self, kind: Kind) -> dict[str, Any]:
+        sample = self.error_counts.samples[kind]
+        example = {"external_account_number": sample.number, "value": sample.value, "sentence": sample.detail}
+        return {"path": kind[1], "accounts": self.error_counts.numbers[kind], "example": example}
 
 
 @click.command(epilog="Example: importbook errors reh-2 --since reh-1")
 @click.argument("run", callback=common.run_name)
 @click.option("--since", callback=common.run_name, metavar="RUN", help="Earlier run to compare with.")
+@click.option("--json", "is_json", is_flag=True, help="JSON on standard output, and nothing else.")
+@click.option("--excel", is_flag=True, help="RUN.failures.xlsx to correct, with the rows of these accounts.")
 @common.run_supplier_option
 @common.service_options
-def errors(run: str, since: str | None, supplier: str | None, access: common.Access) -> int:
+def errors(run: str, since: str | None, is_json: bool, excel: bool, supplier: str | None, access: common.Access) -> int:
     """Show the errors of a run, and which to fix first.
 
     Counts errors by code and path, each with an example whose value is masked. Reads refused accounts from
     RUN.failures.ndjson in this folder, warnings from RUN.failures.csv, and accounts that failed later from the service.
+    --excel also writes the rows of these accounts as they are in the book, wrong cells marked, for `push`.
     """
-    console = common.out()
+    console = common.err() if is_json else common.out()
     found, warned = _found(run, supplier, access)
+    if is_json:
+        click.echo(msgspec.json.encode({"run": run, "errors": found.record(), "warnings": warned.record()}).decode())
+    else:
+        _show(console, run, since, found, warned, supplier, access)
+    if excel and found.failed:
+        name, sentences = write_workbook(run, Path.cwd(), found.failed)
+        for sentence in sentences:
+            common.print_line(console, sentence)
+        common.print_line(console, f"Correct the marked cells in {name}, save it, and send it.")
+    if not is_json and found.numbers() and (words := _corrected(run)):
+        common.next_step(console, *words, *access.words)
+    return OK
+
+
+def _show(
+    console: Console,
+    run: str,
+    since: str | None,
+    found: Found,
+    warned: Found,
+    supplier: str | None,
+    access: common.Access,
+) -> None:
+    """Print the errors and warnings, those to fix first, and what has changed since another run."""
     numbers = found.numbers()
     if not numbers:
         common.print_line(console, f"run {run}: nothing was refused, and nothing has failed.")
@@ -70,19 +142,23 @@ def errors(run: str, since: str | None, supplier: str | None, access: common.Acc
         warned.show(console, run, "warnings")
     if since:
         _compare(console, numbers, since, _found(since, supplier, access)[0].numbers())
-    if numbers and (words := _corrected(run)):
-        common.next_step(console, *words, *access.words)
-    return OK
 
 
 def _corrected(run: str) -> list[str]:
     """Return the command that sends the corrected accounts: the file of failures, or the whole book."""
     note, failures = load_note(run, Path.cwd()) or Note(run), ndjson_path(run, Path())
+    if (workbook := workbook_path(run, Path())).exists() and _is_newer(workbook, failures):
+        words = common.words_of(mapping=note.mapping, supplier=note.supplier, mode=note.mode)
+        return ["push", workbook.name, *words, "--run", run]
     if failures.exists():
         return ["push", failures.name, *common.words_of(supplier=note.supplier, mode=note.mode), "--run", run]
     files = [file for file in note.files if file != STDIN]
     words = common.words_of(mapping=note.mapping, supplier=note.supplier, mode=note.mode)
     return ["push", *files, *words, "--run", run] if files else []
+
+
+def _is_newer(path: Path, other: Path) -> bool:
+    return not other.exists() or path.stat().st_mtime >= other.stat().st_mtime
 
 
 def _found(run: str, supplier: str | None, access: common.Access) -> tuple[Found, Found]:
@@ -91,7 +167,8 @@ def _found(run: str, supplier: str | None, access: common.Access) -> tuple[Found
     for failed in read_failures(run, Path.cwd()):
         payload = bytes(failed.payload)
         external = value_at(decoded_or_none(payload), "external_account_number")
-        found.error_counts.add(kinds_of(external if isinstance(external, str) else None, payload, failed.errors))
+        external = external if isinstance(external, str) else None
+        found.add(external, payload, failed.errors)
     for _, rows in itertools.groupby(read_warnings(run, Path.cwd()), key=lambda row: row["line"]):
         warned.error_counts.add(map(_warning, rows))
     is_known = ndjson_path(run, Path.cwd()).exists() or load_note(run, Path.cwd()) is not None
@@ -122,7 +199,7 @@ def _ask_service(
         if record.by_status.get(status):
             for failure in client.failures(supplier, run, status=status):
                 external = failure.external_account_number
-                found.error_counts.add(kinds_of(external, b"", failure.errors or (FieldError("", status, ""),)))
+                found.add(external, b"", failure.errors or (FieldError("", status, ""),))
     if not ndjson_path(run, Path.cwd()).exists() and record.refused:
         found.of_service = {(error.code, error.path): error.number for error in record.errors}
     if not csv_path(run, Path.cwd()).exists():
@@ -136,13 +213,16 @@ def _warning(row: dict[str, str]) -> tuple[Kind, Sample]:
     return kind, Sample(row["number"], masked(row["value"].removeprefix("'")), row["sentence"])
 
 
+def _percent(share: float) -> str:
+    return f"{share:.0f}" if share == 100 or share < 99.5 else "99"  # 100 only if all errors are fixed
+
+
 def _show_best(console: Console, error_counts: ErrorCounts) -> None:
     best = error_counts.best(MOST_KINDS)
     if best:
         selected = "this 1" if len(best) == 1 else f"these {len(best)}"
         share = error_counts.clears(best)
-        percent = f"{share:.0f}" if share == 100 or share < 99.5 else "99"  # 100 only if all errors are fixed
-        common.print_line(console, f"Fixing {selected} clears {percent} %:")
+        common.print_line(console, f"Fixing {selected} clears {_percent(share)} %:")
         for code, path in best:
             common.print_line(console, f"  {code}  {path}".rstrip())
 

@@ -3,6 +3,7 @@
 import click
 
 from importledger_client.commands.errors import errors
+from importledger_client.commands.fix import fix
 from importledger_client.commands.generate import generate
 from importledger_client.commands.manifest import manifest
 from importledger_client.commands.mapping import map_
@@ -14,7 +15,7 @@ from importledger_client.commands.watch import watch
 
 GROUPS = {
     "Prepare a book": (generate, profile, map_),
-    "Send it": (push, watch, errors),
+    "Send it": (push, watch, errors, fix),
     "Prove that it is complete": (manifest, reconcile),
     "Take it out again": (pull,),
 }

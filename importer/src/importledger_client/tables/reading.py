@@ -75,16 +75,16 @@ class Table:
         """Parts with their formats, encodings and delimiters."""
         return [f"{part.label}: {part.written}" for part in self.parts]
 
-    def rows(self) -> Iterator[tuple[int, Row]]:
-        """Yield the rows by `columns`, with numbers that continue through all parts. Cells of ignored columns are None.
+    def rows(self, *, is_whole: bool = False) -> Iterator[tuple[int, Row]]:
+        """Yield the rows by `columns`, with numbers that continue through all parts.
 
-        Raises Unreadable, and Differs at the end.
+        Cells of ignored columns are None unless `is_whole`. Raises Unreadable, and Differs at the end.
         """
         number = 0
         for part, header in zip(self.parts, self._headers, strict=True):
             self._starts.append(number)
             base, count = number, Count()
-            pick = self._picking(part, header)
+            pick = self._picking(part, header, frozenset() if is_whole else self._ignored)
             with damage_named(part.label), _recounting(part) as recount:
                 for in_part, cells in part.rows():
                     number = base + in_part
@@ -150,9 +150,9 @@ class Table:
         self.columns = self.columns or columns
         return header
 
-    def _picking(self, part: Part, header: list[str]) -> Callable[[int, list[Cell]], Row]:
-        """Return a function that picks the cells of `columns` from a row, and checks all other cells."""
-        at = {column: place for place, column in enumerate(header) if column not in self._ignored}
+    def _picking(self, part: Part, header: list[str], left_out: Collection[str]) -> Callable[[int, list[Cell]], Row]:
+        """Return a function that picks the cells of `columns`, without those left out, and checks all other cells."""
+        at = {column: place for place, column in enumerate(header) if column not in left_out}
         places = [at.get(column, -1) for column in self.columns]
         nameless = [] if "" in self._ignored else [place for place, name in enumerate(header) if not name]
         is_as_written = places == list(range(len(header)))

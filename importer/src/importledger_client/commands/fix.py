@@ -1,0 +1,100 @@
+"""`importbook fix`: write the refused accounts of a run with the corrections that the service has suggested."""
+
+import csv
+import io
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from importledger_client.answers import Suggestion
+from importledger_client.commands import NOTHING_DONE, OK, common
+from importledger_client.display import counted
+from importledger_client.failures import Failed, neutral, private_file, read_failures, shown, value_at
+from importledger_client.protocol import encode
+
+NAMES = ("phone", "iban", "postcode", "malo", "melo", "date", "blanks")
+"""Kinds of corrections, as the service names them."""
+_decode = msgspec.json.Decoder(float_hook=Decimal).decode
+COLUMNS = ("number", "path", "correction", "before", "after", "sentence")
+
+
+class _Change(msgspec.Struct, frozen=True):
+    path: str
+    before: Any
+    suggestion: Suggestion
+
+
+def _only(context: click.Context, parameter: click.Parameter, value: str | None) -> frozenset[str]:
+    names = frozenset((value or ",".join(NAMES)).replace(" ", "").split(","))
+    if unknown := sorted(names - {*NAMES}):
+        raise click.BadParameter(f"{unknown[0]} must be among {', '.join(NAMES)}.")
+    return names
+
+
+@click.command(epilog="Example: importbook fix reh-1 --only phone,iban")
+@click.argument("run", callback=common.run_name)
+@click.option("--only", callback=_only, metavar="KINDS", help="Kinds of corrections, with commas. [default: all]")
+def fix(run: str, only: frozenset[str]) -> int:
+    """Write refused accounts with the suggested corrections.
+
+    Reads RUN.failures.ndjson. Writes the corrected accounts to RUN.fixed.ndjson, and each change to RUN.fixed.csv.
+    Sends nothing. KINDS are phone, iban, postcode, malo, melo, date and blanks. The service has tried each correction:
+    it solves its problem and makes no other.
+    """
+    console, folder = common.out(), Path.cwd()
+    book, table = folder / f"{run}.fixed.ndjson", folder / f"{run}.fixed.csv"
+    accounts = changes = clean = 0
+    with private_file(book) as lines, io.TextIOWrapper(private_file(table), encoding="utf-8", newline="") as rows:
+        writer = csv.writer(rows)
+        writer.writerow(COLUMNS)
+        for failed in read_failures(run, folder):
+            account, made = _corrected(failed, only)
+            if not made:
+                continue
+            accounts, changes = accounts + 1, changes + len(made)
+            clean += len(made) == len(failed.errors)
+            lines.write(encode(account) + b"\n")
+            number = shown(value_at(account, "external_account_number"))
+            for change in made:
+                found = change.suggestion
+                cells = (number, change.path, found.name, shown(change.before), found.value, found.sentence)
+                writer.writerow([neutral(cell) for cell in cells])
+    if not accounts:
+        book.unlink()
+        table.unlink()
+        common.print_line(console, f"run {run}: no refused account has a suggested correction of this kind.")
+        return NOTHING_DONE
+    common.print_line(
+        console, f"{book.name}: {counted(accounts, 'account')} with {counted(changes, 'correction')}, see {table.name}."
+    )
+    common.print_line(console, f"{counted(clean, 'account has', 'accounts have')} no other problem. Nothing was sent.")
+    return OK
+
+
+def _corrected(failed: Failed, only: frozenset[str]) -> tuple[Any, list[_Change]]:
+    """Return the account with the corrections of these kinds, and the changes."""
+    account, made = _decode(failed.payload), []
+    for path, suggestion in _suggestions(failed):
+        if suggestion.name in only:
+            before = _replaced(account, path, suggestion.value)
+            made.append(_Change(path, before, suggestion))
+    return account, made
+
+
+def _suggestions(failed: Failed) -> Iterator[tuple[str, Suggestion]]:
+    for error in failed.errors:
+        if isinstance(error.suggestion, Suggestion):
+            yield error.attr, error.suggestion
+
+
+def _replaced(account: Any, path: str, value: str) -> Any:
+    """Replace the value at a path of an account, and return the former value."""
+    *above, last = path.split(".")
+    parent = value_at(account, ".".join(above)) if above else account.get("payload", account)
+    place: Any = int(last) if isinstance(parent, list) else last
+    before, parent[place] = parent[place], value
+    return before

@@ -1,0 +1,47 @@
+"""A book of five tables, as a legacy system exports them, and its mapping."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from importledger_client.mapped_source import MappedSource
+from importledger_client.mapping import read_mapping
+
+NUMBER = {"external_account_number": "VKONT"}
+BOOK = {
+    "fkkvkp": "VKONT;GPART\nV1;P1\nV2;P2\nV3;P1\n",
+    "but000": "PARTNER;NAME\nP2;Böhm\nP1;Groß\n",
+    "ever": "VKONTO;VERTRAG;ANLAGE\nV1;T1;A1\nV1;T2;A2\nV2;T3;A3\n",
+    "eastl": "ANLAGE;EQUNR\nA1;E1\nA2;E2\nA3;E3\nA3;E4\n",
+    "eablg": "EQUNR;ADAT;STAND\nE1;01.01.2024;5\n"
+    "E4;01.02.2024;7,5\nE1;01.02.2024;6\nE3;31.12.2023;8\nE2;01.01.2024;9\n",
+}
+READINGS = {"from": "eablg", "on": {"EQUNR": "EQUNR"}, "value": "STAND", "read_at": "ADAT"}
+METERS = {
+    "from": "eastl",
+    "on": {"ANLAGE": "ANLAGE"},
+    "meter_number": "EQUNR",
+    "registers": [{"readings": [READINGS]}],
+}
+WHOLE: dict[str, Any] = NUMBER | {
+    "customers": [{"from": "but000", "on": {"PARTNER": "GPART"}, "family_name": "NAME"}],
+    "supply_addresses": [
+        {"from": "ever", "supply_points": [{"identifier": "VERTRAG", "melos": [{"meters": [METERS]}]}]}
+    ],
+}
+FORMS = {"dates": "DD.MM.YYYY", "decimals": "1.234,56"}
+OF_BOOK = {"files": {"ever": {"key": "VKONTO"}, "but000": {"repeated": "allow"}}, **FORMS}
+
+
+def mapped(folder: Path, account: dict[str, Any], tables: dict[str, str], /, **options: Any) -> MappedSource:
+    """The source of a mapping over tables by name. The first is the main one, the others are `files` of the mapping."""
+    for name, content in tables.items():
+        (folder / f"{name}.csv").write_text(content, encoding="utf-8")
+    main, *others = tables
+    files = {name: {"path": f"{name}.csv"} for name in others}
+    for name, file in options.pop("files", {}).items():
+        files[name] |= file
+    path = folder / "m.yaml"
+    path.write_text(yaml.safe_dump({"account": account, "files": files, **options}), encoding="utf-8")
+    return MappedSource([str(folder / f"{main}.csv")], read_mapping(path), path, None, is_strict=True)
