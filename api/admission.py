@@ -215,7 +215,7 @@ class Admission:
 
 
 def _refuse_undeclared(request: Request, declared: tuple[str, ...]) -> None:
-    """Raise NotValid for parameters that the operation does not declare, and for repeated ones.
+    """Raise NotValid for repeated parameters, and for parameters that the operation does not declare.
 
     Without this check, a mistyped parameter would change the meaning of a request: `?mod=validate` would create
     accounts.

@@ -115,7 +115,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     """Further examples, by name."""
     query: tuple[Parameter, ...] = ()
     refusals: tuple[int, ...] = ()
-    """Statuses of refusals, in addition to the usual ones."""
+    """Statuses of refusals, in addition to the statuses that all operations have."""
     prefers: bool = False
     """True if `Prefer: return=representation` makes a difference."""
     is_slashed: bool = True

@@ -119,7 +119,7 @@ EXAMPLES = {
 
 
 class Verbs(click.Group):
-    """A group whose commands are those of `VERBS`."""
+    """Command group with the verbs of `VERBS`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*VERBS]

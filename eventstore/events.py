@@ -77,7 +77,7 @@ origin: ContextVar[Metadata] = ContextVar("origin", default=NO_METADATA)
 """Metadata of the request that is being answered, for the events of its commands.
 
 The HTTP layer sets it at the beginning of a request. Threads and tasks of the request inherit it. Work without a
-request, such as that of workers, has none.
+request, such as work of workers, has no metadata.
 """
 
 

@@ -19,7 +19,7 @@ _PLAIN_EMAIL = re.compile(
 )
 _GERMAN_IBAN = re.compile(r"DE[0-9]{20}\Z")
 _NO_CHECK_DIGITS = ("00", "01", "99")
-"""Check digits that ISO 7064 never computes: their remainders are those of 97, 98 and 02."""
+"""Check digits that ISO 7064 never computes: their remainders equal the remainders of 97, 98 and 02."""
 _MELO = re.compile(r"DE[0-9]{11}[0-9A-Z]{20}\Z")
 
 
@@ -38,8 +38,8 @@ def _german_phone_pattern() -> re.Pattern[str]:
 def is_market_location_id(text: str) -> bool:
     """Return True for a MaLo-ID: 11 digits, the first not 0, the last a check digit.
 
-    The check digit completes the sum of the digits at odd positions, and twice those at even positions, to the next
-    multiple of ten.
+    The check digit completes the sum of the digits at odd positions, and twice the digits at even positions, to the
+    next multiple of ten.
     """
     if not _MALO.match(text):
         return False
@@ -57,7 +57,7 @@ def is_metering_location_id(text: str) -> bool:
 def is_market_partner_code(text: str) -> bool:
     """Return True for a market partner code: 13 digits, the last a check digit.
 
-    Codes `99…` (BDEW) and `98…` (DVGW) have the check digit of MaLo-IDs, all others that of GS1 (GLN).
+    Codes `99…` (BDEW) and `98…` (DVGW) have the check digit of MaLo-IDs, all other codes the check digit of GS1 (GLN).
     """
     if not _MARKET_PARTNER.match(text):
         return False

@@ -85,9 +85,7 @@ def check_submission_in_steps(
 
 
 def without_dropped(shape_errors: Sequence[Problem], terms: Terms) -> tuple[list[Problem], tuple[str, ...]]:
-    """Return the shape errors without those of undocumented fields that the terms drop, and the paths of dropped
-    fields.
-    """
+    """Return the shape errors except errors about fields that the terms drop, and the paths of the dropped fields."""
     if not terms.drops_unknown_fields:
         return [*shape_errors], ()
     counting = [p for p in shape_errors if p.code != UNKNOWN_FIELD and not isinstance(p, UnknownLeftOut)]

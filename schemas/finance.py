@@ -74,7 +74,7 @@ class PaymentInstruction(Wire, frozen=True, kw_only=True):
     type: Literal["BPAY", "CARD", "CUSTOM", "DIRECT_DEBIT", "GMO_REFUND", "PAYMENT_SLIP"]
     """Kind of payment (Zahlungsweg), DIRECT_DEBIT for a SEPA mandate."""
     ledger_code: Text = ""
-    """Code of the ledger (Buchungskreis) that this belongs to."""
+    """Code of the ledger (Buchungskreis) of the payments."""
     valid_from: date | UnsetType = UNSET
     """First day of validity (gültig ab)."""
     bank_account: BankAccount | UnsetType = UNSET
@@ -87,7 +87,7 @@ class PaymentSchedule(Wire, frozen=True, kw_only=True):
     amount: Decimal | UnsetType = UNSET
     """Amount of an instalment in euros (Abschlagsbetrag), not zero."""
     ledger_code: Text = ""
-    """Code of the ledger (Buchungskreis) that this belongs to."""
+    """Code of the ledger (Buchungskreis) of the payments."""
     day_of_month: Annotated[int, Meta(ge=1, le=31)] | UnsetType = UNSET
     """Day of the month on which an instalment is due (Fälligkeitstag)."""
     frequency: (

@@ -1,4 +1,4 @@
-"""Progress of the job that computes a run's totals, as the API answers it."""
+"""Progress of the job that computes a run's totals, in answers of the API."""
 
 from schemas.base import Wire
 

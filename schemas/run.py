@@ -1,4 +1,4 @@
-"""Shapes that describe a run to importers: what it has sent under one name."""
+"""Shapes that describe runs to importers: accounts that were sent under one name."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -13,7 +13,7 @@ from schemas.status import ImportState, ImportStatus
 class RunError(Wire, frozen=True, kw_only=True):
     """Number of submissions of a run with an error or a warning at a path. Each attempt counts.
 
-    Errors are those of refused lines and requests, and of failed imports.
+    Counts errors of refused lines and requests, and of failed imports.
     """
 
     code: str
@@ -68,9 +68,9 @@ class PathCount(Wire, frozen=True, kw_only=True):
     count: int
     """Number of values at the path (Anzahl)."""
     digest: str
-    """Digest of all its values (Prüfsumme)."""
+    """Digest of all values at the path (Prüfsumme)."""
     stored: str
-    """Table and column where they are stored (Ablage)."""
+    """Table and column of the values (Ablage)."""
 
 
 class LedgerSums(Wire, frozen=True, kw_only=True):
@@ -141,7 +141,7 @@ class RunTotals(Wire, frozen=True, kw_only=True):
     buckets: tuple[str, ...] | UnsetType = UNSET
     """Digests of the accounts in 4,096 buckets by their number (Prüfsummen der Konten); absent in certificates."""
     digest: str
-    """SHA-256 of these digests (Prüfsumme über alle Konten)."""
+    """SHA-256 of the digests in `buckets` (Prüfsumme über alle Konten)."""
     erased: int
     """Number of accounts erased since their import (gelöscht)."""
     by_status: dict[str, int]
@@ -151,7 +151,7 @@ class RunTotals(Wire, frozen=True, kw_only=True):
     unknown_fields: Literal["refuse", "ignore"]
     """Treatment of undocumented fields (Umgang mit unbekannten Feldern): refuse or ignore."""
     released_at: datetime | UnsetType = UNSET
-    """Time since which the platform owns all accounts of the run (freigegeben am); absent while it does not."""
+    """Time since which the platform owns all accounts of the run (freigegeben am); absent before."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,7 +169,7 @@ class Certificate(Wire, frozen=True, kw_only=True):
     format: Literal["importledger-certificate/1"]
     """Format of the certificate (Format)."""
     says: str
-    """Statement that is certified, in English (Aussage)."""
+    """Certified statement, in English (Aussage)."""
     import_supplier: str
     """Code of the import supplier (Quelle) whose accounts are migrated."""
     run: str
@@ -177,9 +177,9 @@ class Certificate(Wire, frozen=True, kw_only=True):
     issued_at: datetime
     """Time of issue (ausgestellt am)."""
     issued_to: str
-    """Organisation whose key requested it (ausgestellt für)."""
+    """Organisation whose key has requested the certificate (ausgestellt für)."""
     source: Any
-    """Source as the manifest names it (Quelle); null if it names none."""
+    """Source that the manifest names (Quelle), or null."""
     manifest_sha256: str
     """Digest of the members that manifest and totals share (Prüfsumme des Manifests)."""
     totals: RunTotals
@@ -200,11 +200,11 @@ class SourcePath(Wire, frozen=True, kw_only=True):
     path: Text
     """Path of the field in the account, without indexes (Feld)."""
     digest: Text
-    """Digest of its values (Prüfsumme)."""
+    """Digest of the values of the path (Prüfsumme)."""
 
 
 class SourceAccount(Wire, frozen=True, kw_only=True):
-    """Digest of an account in the source. With paths, the answer has those that differ."""
+    """Digest of an account in the source. If `paths` is given, the answer has the paths that differ."""
 
     external_account_number: ExternalNumber
     """The account's identifier in the old system (Vertragskontonummer im Altsystem), compared byte for byte."""
@@ -215,7 +215,7 @@ class SourceAccount(Wire, frozen=True, kw_only=True):
 
 
 class SourceContent(Wire, frozen=True, kw_only=True):
-    """Accounts of a source to compare with a run, and buckets of which these are all accounts."""
+    """Accounts of a source to compare with a run, and the buckets of which the source has no other accounts."""
 
     buckets: Annotated[tuple[Text, ...], Meta(max_length=4096)] = ()
     """Buckets whose further accounts on the platform are additional (Gruppen von Konten)."""
@@ -227,7 +227,7 @@ class PlatformValue(Wire, frozen=True, kw_only=True):
     """A value of a path on the platform."""
 
     row: int
-    """Number of its row in the account, from 1; 0 for the account itself (Zeile)."""
+    """Number of the value's row in the account, from 1; 0 for the account itself (Zeile)."""
     digest: str
     """Digest of the value and its place; empty if the value is masked (Prüfsumme)."""
     value: str
@@ -259,11 +259,13 @@ class AccountDifference(Wire, frozen=True, kw_only=True):
     service_identifier: str | None
     """Number of the account (Vertragskontonummer); null while there is none."""
     status: ImportState | None
-    """State of the import; null if the run does not have it (Status)."""
+    """State of the import; null if the run does not have the account (Status)."""
     is_erased: bool = False
     """True if the person was erased (gelöscht)."""
     is_as_logged: bool | None = None
-    """True if the platform has what the log says, false if it has lost or altered it; null if that is unknown."""
+    """True if the account's rows equal the rows that the log gives, false if the platform has lost or altered the
+    account; null if this is unknown.
+    """
     paths: tuple[PathDifference, ...] = ()
     """Paths that differ, if the request had the account's paths (abweichende Felder)."""
 

@@ -13,7 +13,7 @@ ImportState = Literal[
 """Status of an import, in the order of the process."""
 
 Outcome = Literal["staged", "replaced", "unchanged"]
-"""Result of a create: the account is new, replaces an earlier submission, or was sent before with this content."""
+"""Result of a submission: the account is new, replaces an earlier submission, or was sent before with this content."""
 
 
 class LatestError(Wire, frozen=True, kw_only=True):
@@ -47,7 +47,10 @@ AnyImportStatus = TypeVar("AnyImportStatus", bound=ImportStatus)
 
 
 class Empty(Wire, frozen=True, kw_only=True):
-    """The empty payload; `Prefer: return=representation` fills it. A validation has no outcome."""
+    """Answer to validate and create: `{}`, or status, outcome and warnings with `Prefer: return=representation`.
+
+    A validation has no outcome.
+    """
 
     status: Literal[ImportState, "VALID"] | UnsetType = UNSET
     """State of the import (Status), or VALID after a validation."""
@@ -108,7 +111,7 @@ class ImportListItem(Wire, frozen=True, kw_only=True):
     service_account_number: str | None
     """Number of the account (Vertragskontonummer); empty or null while there is none."""
     account_created_at: datetime | None
-    """Time at which the account was created (Konto angelegt am); null before that."""
+    """Time at which the account was created (Konto angelegt am); null before the creation."""
 
 
 class SupplierProgress(Wire, frozen=True, kw_only=True):

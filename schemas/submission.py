@@ -1,4 +1,4 @@
-"""Reading the body of validate and create, bare or wrapped."""
+"""Reader of bodies of validate and create: an account, bare or wrapped."""
 
 import hashlib
 import re
@@ -38,7 +38,7 @@ class Submission(msgspec.Struct, frozen=True):
     digest: bytes = b""
 
     def canonical_json(self) -> bytes:
-        """Return the same bytes for the same content, whatever its spelling."""
+        """Return the same bytes for the same content in any spelling."""
         return canonical_json(self.account)
 
     def content_sha256(self) -> bytes:
@@ -65,15 +65,15 @@ def read_submission(body: bytes, bounds: Bounds = REQUEST_BOUNDS) -> Submission:
 
 
 def sent_submission(body: bytes, *, with_digest: bool = False) -> Submission:
-    """Return what `sent_submission_in_steps` returns, in one step."""
+    """Return the result of `sent_submission_in_steps` in one step."""
     return finish_steps(sent_submission_in_steps(body, with_digest=with_digest))
 
 
 def sent_submission_in_steps(body: bytes, *, with_digest: bool = False) -> Steps[Submission]:
     """Read a body to check its account (`market.submission_check`), in steps.
 
-    Absent values are distinguished from empty ones (`schemas.reading.as_sent`).
-    `with_digest` also computes the digest of the content. Raises NotJson, TooMuchWork.
+    Absent values are distinguished from empty values (`schemas.reading.as_sent`). `with_digest` also computes the
+    digest of the content. Raises NotJson, TooMuchWork.
     """
     if not is_wrapped(body):
         if (bare := (yield from SENT_ACCOUNT.decode_in_steps(body, with_digest=with_digest))) is not None:
@@ -91,7 +91,7 @@ def sent_submission_in_steps(body: bytes, *, with_digest: bool = False) -> Steps
 
 
 def _task_with_defaults(task: TaskParams) -> TaskParams:
-    """Return the task parameters, with defaults for those that were not sent."""
+    """Return the task parameters, with defaults for parameters that were not sent."""
     if not task:
         return _DEFAULT_TASK
     sent = {name: getattr(task, name) for name in TaskParams.__struct_fields__}

@@ -116,7 +116,7 @@ class Article(Wire, frozen=True, kw_only=True):
     custom_price_quantity: DecimalText = ""
     """Quantity of the individual price (Bezugsmenge des individuellen Preises)."""
     custom_price_quantity_unit: Text = ""
-    """Unit of that quantity (Einheit der Bezugsmenge)."""
+    """Unit of `custom_price_quantity` (Einheit der Bezugsmenge)."""
 
 
 class SupplyPoint(Wire, frozen=True, kw_only=True):

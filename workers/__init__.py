@@ -1,1 +1,1 @@
-"""Work after the append: the relay sends messages, actors process them, the sweeper sends lost ones again."""
+"""Work after the append: the relay sends messages, actors process them, the sweeper sends lost messages again."""

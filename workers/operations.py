@@ -317,7 +317,7 @@ def carry_out(ledger: Ledger, request: OwnerTaskRequested, by: str, subjects: Se
 
 
 def _link(ledger: Ledger, request: OwnerTaskRequested, by: str) -> bool:
-    """Write the sign-in link, unless an earlier attempt has written it: it may have been used since."""
+    """Write the sign-in link, unless an earlier attempt has written a link, which may have been used."""
     user_id, at = request.arguments["user_id"], request.requested_at
     assert at is not None, "the MAC covers it"
     history = [recorded.event for recorded in ledger.history(stream_of(user_id))]

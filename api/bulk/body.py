@@ -32,7 +32,7 @@ class BodyCut(Exception):
 
 
 class BulkBody:
-    """Reader of one body, used once. `count` is the number of lines so far, blank ones included."""
+    """Reader of one body, used once. `count` is the number of lines so far, including blank lines."""
 
     def __init__(self, receive: Receive, inflater: Inflater, is_cancelled: Callable[[], bool] = lambda: False) -> None:
         self._receive = receive

@@ -37,7 +37,7 @@ class LineSplitter:
 
     def __init__(self) -> None:
         self.count = 0
-        """Number of lines so far, blank ones included."""
+        """Number of lines so far, including blank lines."""
         self._pieces: list[bytes] = []
         self._held = 0
 

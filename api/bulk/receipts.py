@@ -41,10 +41,10 @@ class Receipt(Wire, frozen=True, kw_only=True):
 
 
 class Summary(Wire, frozen=True, kw_only=True):
-    """Number of lines, blank ones included, and of each result."""
+    """Number of lines, including blank lines, and number of lines with each result."""
 
     lines: int
-    """Lines of the body, blank ones included (Anzahl der Zeilen)."""
+    """Lines of the body, including blank lines (Anzahl der Zeilen)."""
     accepted: int
     """Number of accepted lines (angenommen)."""
     replayed: int

@@ -284,7 +284,7 @@ def _answer(
     outcome: Outcome | None,
     warnings: tuple[Problem, ...],
 ) -> bytes:
-    """Return the body with status and warnings, for callers who prefer a representation."""
+    """Return the answer's body: `{}`, or status and warnings for callers who prefer a representation."""
     return encoded(Empty(status=status, outcome=outcome, warnings=warnings), language_of(request))
 
 

@@ -134,7 +134,7 @@ class SupportQueries(Endpoint):
 
     @operation("GET", f"{V1}/pending-account-import-processes/{{supplier}}/", STATUS, **_V1_LIST)
     async def list_pending_imports(self, request: Request, call: Call) -> Response:
-        """List a supplier's imports without an account, except cancelled ones."""
+        """List a supplier's imports without an account, except cancelled imports."""
         return await self._list(request, call, PENDING_STATES)
 
     @operation("GET", f"{V1}/imported-account-import-processes/{{supplier}}/", STATUS, **_V1_LIST)

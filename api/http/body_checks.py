@@ -2,10 +2,9 @@
 
 Small bodies that arrive in the same iteration of the event loop form a batch. Each step of the check runs for all
 bodies of the batch before the next step, so that the code of the step stays in the CPU's caches. A batch never waits
-for a body that has not arrived.
-A large body is checked in a thread, so that other requests are answered meanwhile. One thread checks medium bodies,
-another very large ones. More threads would gain nothing, since only one at a time has the interpreter lock, and would
-need more memory.
+for a body that has not arrived. A large body is checked in a thread, so that other requests are answered meanwhile. One
+thread checks medium bodies, another thread checks very large bodies. More threads would gain nothing, since only one at
+a time has the interpreter lock, and would need more memory.
 
 A thread runs all steps of a large body before it begins another body: the objects made of an account take several times
 its size, and are freed with the body.

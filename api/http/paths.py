@@ -124,5 +124,5 @@ def both_forms(path: str, handler: Callable[[Request], Awaitable[Response]], *me
 
 
 def single_form(path: str, handler: Callable[[Request], Awaitable[Response]], *methods: str) -> Iterator[Route]:
-    """Yield the only route of a path that has no second form, such as that of a file."""
+    """Yield the only route of a path without a second form, such as the path of a file."""
     yield Route(path, Endpoint(handler, path), methods=list(methods))

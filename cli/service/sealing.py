@@ -83,7 +83,7 @@ def check_log(
     is_full: bool,
     jobs: int = 1,
 ) -> LogCheck:
-    """Verify the log, as of one moment, against the checkpoints in the database and those in `further`.
+    """Verify the log, as of one moment, against the checkpoints in the database and the checkpoints `further`.
 
     `is_full` also computes the hashes of old events again, and decrypts all payloads in `jobs` processes.
     """

@@ -105,7 +105,10 @@ class SupplierArchived(Event, frozen=True):
 
 
 class ArchiveAttached(Event, frozen=True):
-    """The payloads of the archive with this digest are in the database again, except those of erased persons."""
+    """The payloads of an archive are in the database again, except payloads of erased persons.
+
+    `sha256` is the archive's digest.
+    """
 
     sha256: str
 

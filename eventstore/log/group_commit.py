@@ -140,7 +140,10 @@ class GroupCommitter:
             return True
 
     def _next_batch(self) -> list[_Item]:
-        """Return the next batch: bounded, with each stream and command id once. Other appends stay queued, in order."""
+        """Take the next batch from the queue: bounded, with each stream and command id only once.
+
+        Further appends stay queued.
+        """
         batch: list[_Item] = []
         left: list[_Item] = []
         keys: set[str] = set()

@@ -286,7 +286,7 @@ class Ledger:
         by: str,
         payloads: Mapping[str, Payload] | None,
     ) -> list[Decision]:
-        """Execute the commands of `others`, whose states are given, and those of the conflicting streams after them."""
+        """Execute the commands of `others`, whose states are given, then the commands of the conflicting streams."""
         first = {stream: command for stream, command in commands.items() if stream in others}
         last = {stream: command for stream, command in commands.items() if stream not in others}
         decisions = self.execute_many(first, at=at, by=by, payloads=payloads, loaded=others)
@@ -329,7 +329,7 @@ class Ledger:
         return loaded
 
     def history(self, *streams: str) -> list[Recorded]:
-        """Return all events of the streams, oldest first, also `Unreadable` ones."""
+        """Return all events of the streams, oldest first, including `Unreadable` events."""
         return sorted(map(recorded_of, self._rows(list(streams))), key=attrgetter("position"))
 
     def payloads(self, digests: Mapping[str, str]) -> dict[str, bytes]:
@@ -404,7 +404,7 @@ class Ledger:
     def _append_with_rows(self, append: Append, write_rows: WriteRows | None) -> dict[str, Recorded]:
         """Append the events after `write_rows` has written its rows.
 
-        The other order would deadlock (`locks`). A single event shares a transaction with those of other callers,
+        The other order would deadlock (`locks`). A single event shares a transaction with events of other callers,
         unless `write_rows` is given or its payload is encrypted with the key of another stream.
         """
         if not append.events:

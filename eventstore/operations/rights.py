@@ -170,7 +170,10 @@ TIME_OUTS = (
     "synchronous_commit",
     "timezone",
 )
-"""Settings that the service's sessions set themselves. `migrate` keeps them, and those of planner and resources."""
+"""Settings that the service's sessions set themselves.
+
+`migrate` keeps these settings, and settings of planner and resources.
+"""
 _SELECT_HARMFUL = """
 SELECT r.rolname, d.datname, own
 FROM pg_db_role_setting AS s JOIN pg_roles AS r ON r.oid = s.setrole

@@ -147,7 +147,7 @@ def _covering(connection: Connection[Any], origin: str, events: Sequence[dict[st
 
 
 def _payloads(connection: Connection[Any], events: Sequence[dict[str, Any]]) -> tuple[dict[str, bytes], int]:
-    """Return the payloads of the events, and the number of missing ones that were not erased."""
+    """Return the payloads of the events, and the number of missing payloads that were not erased."""
     digests = [(row["stream"], payload_digest(row["stream"], row["topic"], row["state"])) for row in events]
     payload_ids = [(stream, digest) for stream, digest in digests if digest is not None]
     bodies = dict(read_payloads(connection, payload_ids))

@@ -153,7 +153,7 @@ _MOMENT = """left(to_json({} AT TIME ZONE 'UTC')::text, -1) || 'Z"'"""
 
 
 def _form_of(name: str, kind: inspect.Type) -> tuple[str, str, str]:
-    """Return the SQL type of a field, the template of its expression, and that of its JSON in SQL."""
+    """Return the SQL type of a field, the template of its expression, and the template of its JSON in SQL."""
     match kind:
         case inspect.StrType(pattern=pattern) if pattern == DECIMAL_PATTERN:
             return "numeric", "NUMERIC[{}]", "to_json({}::text)::text"

@@ -1,4 +1,4 @@
-"""Accounts of a run that differ from those of their source, and the side that agrees with the log.
+"""Accounts of a run that differ from the accounts of their source, and the side that agrees with the log.
 
 A source sends digests of its accounts, and later digests of the paths in accounts that differ. Equal digests prove
 equal content. Different digests may be caused by spelling, for instance 0.5 and 0.50, so that the paths decide.

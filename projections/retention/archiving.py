@@ -282,7 +282,7 @@ def detach(connection: Connection[Any], archive: Archive) -> int:
 
 
 def restore_payloads(connection: Connection[Any], archive: Archive) -> int:
-    """Insert the archive's payloads into the database, except those of erased persons; return their number."""
+    """Insert the archive's payloads into the database, except payloads of erased persons; return their number."""
     inserted = 0
     for batch in in_batches(archive.payloads(), _stored_bytes, MAX_OPEN_BYTES):
         with connection.transaction():

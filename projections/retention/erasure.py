@@ -2,7 +2,7 @@
 
 The history stays without content. The platform keeps the account's number, its supplier and external number, and the
 time of erasure. A market participant's contacts are erased in the same way; all other fields of the participant stay.
-One transaction erases from all versions of all projections, including retired, ready and unfinished ones.
+One transaction erases from all versions of all projections, including retired, ready and unfinished versions.
 """
 
 from collections.abc import Iterator, Sequence
@@ -118,7 +118,7 @@ def _without_contacts(ledger: Ledger, stream: str, imported: ParticipantImported
 
 
 def _block_writers(connection: Connection[Any]) -> None:
-    """Wait for running writers of personal data, and block new ones until the transaction ends.
+    """Wait for running writers of personal data, and block new writers until the transaction ends.
 
     After the transaction, new writers find that the person was erased. The transaction fails if running writers take
     longer than a minute.

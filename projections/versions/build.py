@@ -171,7 +171,7 @@ def apply_events(
     streams: Sequence[str] | None = None,
     progress: Progress = lambda done: None,
 ) -> list[Poison]:
-    """Apply the events after one position and up to another to the tables, except those of parked streams.
+    """Apply the events after a position up to another position to the tables, except events of parked streams.
 
     With `streams`, only events of these streams are applied. Returns the streams that were parked meanwhile.
     """

@@ -81,7 +81,9 @@ WHERE name = %s AND state = 'live'
 
 
 def _build_and_switch(connection: Connection[Any], projection: Projection) -> None:
-    """Build the declared tables from the log, next to the live ones, and switch to them; the old version is retired."""
+    """Build the declared tables from the log, beside the live tables, and switch to the new tables; the old version is
+    retired.
+    """
     with version_lock(connection, projection, waits=True):
         if is_whole(connection, projection):
             return  # another `migrate` has built the version while this one waited

@@ -287,7 +287,7 @@ def _payloads_of(connection: Connection[Any], batch: Sequence[Seen]) -> list[Pay
 
 
 def wait_for_erasures(connection: Connection[Any]) -> None:
-    """Wait for running erasures, and make new ones wait until the connection's transaction ends.
+    """Wait for running erasures, and make new erasures wait until the connection's transaction ends.
 
     Rows that are written from a payload which was erased after it was read would undo the erasure. Writers of rows from
     payloads therefore hold this lock in shared mode until they commit, and an erasure holds it exclusively.

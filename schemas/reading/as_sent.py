@@ -1,8 +1,8 @@
-"""Wire shapes that distinguish sent values from absent ones, to write a body as it was sent.
+"""Wire shapes that distinguish sent fields from absent fields, to write a body with exactly the sent names.
 
-A shape gives an absent field its default, which looks like a sent value. The shapes of this module use special objects
-as defaults, which are empty as well. Written without these defaults, a value has exactly the names that were sent.
-The check of a submission (`market.submission_check`) reads bodies as these shapes. Processing reads the original ones.
+Other shapes give an absent field a default that looks like a sent value. The shapes of this module use special empty
+objects as defaults, and leave fields with these objects out when a value is written. The check of a submission
+(`market.submission_check`) reads bodies as shapes of this module. Workers read bodies as the original shapes.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ NO_TEXT, NO_ITEMS = _NoText(), _NoItems()
 
 @cache
 def as_sent(wire_type: type[T]) -> type[T]:
-    """Return a subclass of `wire_type` whose fields have special objects as defaults, its inner shapes as well."""
+    """Return a subclass of `wire_type` whose fields, and fields of inner shapes, have special objects as defaults."""
     return derived(wire_type, _field, omits=True)
 
 
@@ -60,7 +60,7 @@ def _sent(hint: Any) -> Any:
 class SentShape(Generic[T]):
     """Fast reader of bodies, which keeps exactly what was sent.
 
-    It returns None for bodies of which it would lose a part. `Shape.examine` reads those.
+    It returns None for bodies of which it would lose a part, and which `Shape.examine` must read.
     """
 
     def __init__(self, wire_type: type[T]) -> None:
@@ -69,18 +69,17 @@ class SentShape(Generic[T]):
         self._decode: Callable[[bytes], T] = msgspec.json.Decoder(unchecked, float_hook=exact_number).decode
 
     def decode(self, body: bytes) -> T | None:
-        """Return the value that `decode_in_steps` returns, without a digest."""
+        """Return the value of `decode_in_steps`, without a digest."""
         read = finish_steps(self.decode_in_steps(body))
         return read[0] if read is not None else None
 
     def decode_in_steps(self, body: bytes, *, with_digest: bool = False) -> Steps[tuple[T, bytes] | None]:
         """Return the value of the body and the SHA-256 of its canonical form (b"" if not `with_digest`).
 
-        None if the body does not fit, or if it must be read by `Shape.examine`.
-
-        A decoder drops all but the last value of a repeated name. The value is therefore written again: if it has fewer
-        quotes than the body, a name was dropped, or a number was sent as text. Bodies with quotes or null characters as
-        Unicode escapes are not read here, since they would change the count.
+        Return None if the body does not fit, or if `Shape.examine` must read it. Because a decoder drops all except the
+        last value of a repeated name, the value is written again: if the written text has fewer quotes than the body, a
+        name was dropped, or a number was sent as text. Bodies with quotes or null characters as Unicode escapes return
+        None, since such escapes would change the count.
         """
         if len(body) > LARGE_BYTES or (b"\\" in body and _QUOTE_OR_NULL.search(body) is not None):
             return None
@@ -101,5 +100,8 @@ class SentShape(Generic[T]):
 _QUOTE_OR_NULL = re.compile(rb"\\u00(?:22|00)")
 _canonical = msgspec.json.Encoder(order="deterministic", decimal_format="number")
 canonical_json: Callable[[Any], bytes] = _canonical.encode
-"""Encode a value to the same bytes for the same content. Names have the order of the shape, those of the importer's own
-objects are sorted, numbers keep their scale, and absent fields are left out."""
+"""Encode a value to the same bytes for the same content.
+
+Documented names have the order of the shape, names in free content are sorted, numbers keep their scale, and absent
+fields are left out.
+"""

@@ -1,6 +1,6 @@
 """Check of all decimal texts of a value with one match.
 
-A decoder that checks each text while it reads is slower: it looks up the method of the pattern for every text.
+A decoder that checks each text while it reads is slower, because it looks up the method of the pattern for every text.
 """
 
 import re
@@ -17,24 +17,27 @@ T = TypeVar("T")
 Field = tuple[str, Any] | tuple[str, Any, Any]
 """Name and type of a field, and its default if it has one."""
 _SomeText = Annotated[str, Meta(min_length=1)]
-"""Type of a decimal text that is checked later. An empty text would look like an absent one."""
+"""Type of a decimal text that is checked later.
+
+The text must not be empty, since an empty text would look like an absent text.
+"""
 
 _LINES = re.compile(r"(?:(?:-?+[0-9]{1,18}+(?:\.[0-9]{1,10}+)?+)?+\n)*+\Z")
-"""Lines with a decimal of `DECIMAL_PATTERN` or nothing. The match never backtracks."""
+"""Pattern of lines that are empty or a decimal of `DECIMAL_PATTERN`. A match never backtracks."""
 
 
 @cache
 def with_unchecked_decimals(wire_type: type[T]) -> type[T]:
-    """Return a subclass of `wire_type` in which a decimal text is any text that is not empty, its inner shapes as well.
+    """Return a subclass of `wire_type` in which a decimal text, also in inner shapes, is any text that is not empty.
 
-    Pass a value that was read as this type to `are_decimals_valid`.
+    A value that was read as this type must be checked with `are_decimals_valid`.
     """
     omits: bool = wire_type.__struct_config__.omit_defaults  # type: ignore[attr-defined]
     return derived(wire_type, lambda field: (field.name, retyped(field.type, _unchecked), field.default), omits=omits)
 
 
 def derived(wire_type: type[T], change: Callable[[msgspec.structs.FieldInfo], Field], *, omits: bool) -> type[T]:
-    """Return a subclass of `wire_type` with its fields as `change` returns them; `omits` is `omit_defaults`."""
+    """Return a subclass of `wire_type` with the fields that `change` returns; `omits` is `omit_defaults`."""
     return msgspec.defstruct(  # type: ignore[return-value]
         wire_type.__name__,
         [change(field) for field in msgspec.structs.fields(wire_type)],  # type: ignore[arg-type]
@@ -55,7 +58,7 @@ def _unchecked(hint: Any) -> Any:
 
 
 def retyped(hint: Any, change: Callable[[Any], Any]) -> Any:
-    """Return a type with each part replaced for which `change` returns another one."""
+    """Return a type in which each part is replaced by the result of `change`."""
     if (changed := change(hint)) is not hint:
         return changed
     origin, arguments = get_origin(hint), get_args(hint)
@@ -70,14 +73,14 @@ def retyped(hint: Any, change: Callable[[Any], Any]) -> Any:
 
 def are_decimals_valid(value: Any, wire_type: type) -> bool:
     """Return whether every decimal text in a value of this shape has the form of a decimal. Empty texts are absent."""
-    texts = [*_gathering(wire_type)(value), ""]  # the last line ends, too
+    texts = [*_gathering(wire_type)(value), ""]  # the last line also needs a line end
     lines = "\n".join(texts)
     return lines.count("\n") == len(texts) - 1 and _LINES.match(lines) is not None
 
 
 @cache
 def _gathering(wire_type: type) -> Callable[[Any], list[str]]:
-    """Compile a function that lists the decimal texts of a value, "" for absent ones, from the shape's field names."""
+    """Compile a function that lists the decimal texts of a value, "" for absent texts, from the shape's field names."""
     node, names = inspect.type_info(wire_type), dict[str, Any]()
     assert isinstance(node, inspect.StructType)
     lines = ["def gather(v1):", "    texts = []", *_reading(node, 1), "    return texts"]
@@ -87,7 +90,7 @@ def _gathering(wire_type: type) -> Callable[[Any], list[str]]:
 
 
 def _reading(node: inspect.StructType, depth: int) -> Iterator[str]:
-    """Yield the lines that read the texts of the variable of this depth, and those below it."""
+    """Yield the source lines that read the texts of the variable at a depth, and of the variables below it."""
     indent, here, inner = "    " * depth, f"v{depth}", f"v{depth + 1}"
     if own := "".join(f"{here}.{field.name} or '', " for field in node.fields if any(map(_is_decimal, _kinds(field)))):
         yield f"{indent}texts += ({own})"

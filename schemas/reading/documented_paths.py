@@ -1,4 +1,4 @@
-"""Paths of problems without names that the importer has chosen, for logs and counts that hold no values."""
+"""Paths of problems without names that the importer has chosen, for logs and counts, which must contain no values."""
 
 from collections.abc import Iterator
 

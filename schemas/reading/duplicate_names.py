@@ -1,4 +1,7 @@
-"""Repeated names in JSON objects. Readers keep the last value, so the first one would be lost unnoticed."""
+"""Repeated names in JSON objects.
+
+Without this module, the first value would be lost without an error, because readers keep the last value.
+"""
 
 import math
 import re
@@ -15,7 +18,7 @@ from schemas.sentence import Sentence
 
 REPEATED_FIELD = "repeated_field"
 MAX_NAMES_IN_MEMORY = 250_000
-"""Names that a scan holds in memory. Beyond this number it finds no further ones."""
+"""Names that a scan holds in memory. Beyond this number, the scan finds no further repeated names."""
 
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"(\s*+:)?|[{}\[\],]', re.DOTALL)
 _BRACKET = re.compile(rb"[{}\[\]]")
@@ -29,8 +32,8 @@ _encoder = msgspec.json.Encoder()
 def repeats_names(body: bytes, value: Any) -> bool:
     """Return True if an object of a body repeats a name. `value` is the body as it was read.
 
-    Reading keeps one value of a repeated name, so the value written again has fewer colons than the body. Colons that
-    were sent as Unicode escapes are counted as well. This comparison is fast, and is done for every body.
+    Reading keeps only one value of a repeated name, so the value, written again, has fewer colons than the body. Colons
+    that were sent as Unicode escapes also count. This comparison is fast, and is done for every body.
     """
     colons = body.count(b":")
     if b"\\u003" in body:
@@ -43,7 +46,7 @@ def repeated_names(body: bytes, depth: float = MAX_DEPTH) -> list[Problem]:
     """Return a problem for each repeated name, at its path. The body must be valid JSON.
 
     The time and the memory are limited, so names of a large body may be missing. Raises RecursionError if the body has
-    more levels than `depth`, also if these are in a value that reading loses.
+    more levels than `depth`, even in a value that reading loses.
     """
     return _Scan(body, depth=depth).problems()
 
@@ -144,5 +147,5 @@ class _Scan:
         capacity = self._listed.capacity(code)
         if capacity.is_full:
             capacity.left_out += 1
-        else:  # the path of a problem that is not listed is not made: that would take most of the time
+        else:  # no path is made for a problem that is not listed, since this would take most of the time
             self._listed.note(attr_of([container.step for container in self._open]), code, detail)

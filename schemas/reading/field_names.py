@@ -34,7 +34,9 @@ def named(sentence: Sentence, wire_type: type, path: Sequence[str]) -> Sentence:
 
 
 def field_label(wire_type: type, path: Sequence[str]) -> Sentence | None:
-    """Return the name of the field at a path, or of the list that it is an entry of; None for an undocumented field."""
+    """Return the name of the field at a path; for an entry of a list, the name of the list; None for an undocumented
+    field.
+    """
     names = [*_field_names(_type_info(wire_type), path)]
     return None if None in names else next((name for name in reversed(names) if name is not _ENTRY), None)
 
@@ -61,12 +63,15 @@ _type_info = cache(inspect.type_info)
 
 @cache
 def _fields(struct: type) -> dict[str, tuple[Sentence, inspect.Type]]:
-    """Return the names and types of the fields of a struct. The German name is the term in the description."""
+    """Return the names and types of the fields of a struct.
+
+    The German name is the term in brackets in the field's docstring.
+    """
     node = inspect.type_info(struct)
     assert isinstance(node, inspect.StructType)
     try:
         descriptions = field_descriptions(struct)
-    except OSError:  # the source of the class is not here
+    except OSError:  # the source of the class is not installed
         descriptions = {}
     return {
         field.encode_name: (_field_name(field.encode_name, descriptions.get(field.name, "")), field.type)

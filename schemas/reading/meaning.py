@@ -1,4 +1,6 @@
-"""Meaning of a wire object, whatever its spelling: `1.0` equals `1.00`, and a moment is the same in every zone."""
+"""Meaning of a wire object, the same for different spelling: `1.0` equals `1.00`, and a moment is the same in every
+zone.
+"""
 
 from datetime import datetime
 from decimal import Decimal
@@ -11,7 +13,10 @@ from schemas.base import DECIMAL_PATTERN, Wire, instant
 
 
 def meaning(value: Wire) -> dict[str, Any]:
-    """Return the fields by name, as values that are equal if they mean the same. Absent and null fields are None."""
+    """Return the fields by name, as values that are equal if their meaning is the same.
+
+    Absent and null fields are None.
+    """
     return {field.name: _comparable(getattr(value, field.name), field.type) for field in _fields(type(value))}
 
 

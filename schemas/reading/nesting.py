@@ -1,7 +1,7 @@
 """Limit of the nesting of a body.
 
-A shape has few levels of its own. Only its fields for any JSON value can hold more, so a body that was read as its
-shape is checked in these fields alone.
+Shapes have few levels. Only fields for any JSON value can have more levels, so a body that was read as its shape is
+checked only in these fields.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _HOLDING = frozenset({dict, list})
 def is_shallow(value: Any, levels: int = MAX_DEPTH) -> bool:
     """Return True if a value has at most this many levels. The walk goes level by level, to save the stack."""
     if levels > 0 and type(value) is dict and _HOLDING.isdisjoint(map(type, value.values())):
-        return True  # the usual case
+        return True  # most values have no such fields
     layer = [value] if type(value) in _HOLDING else []
     for _ in range(levels):
         if not layer:
@@ -33,7 +33,7 @@ def is_shallow(value: Any, levels: int = MAX_DEPTH) -> bool:
 
 
 def is_read_shallow(value: Any, wire_type: type, levels: int = MAX_DEPTH) -> bool:
-    """Return True if a value of this shape has at most this many levels, those of the shape included."""
+    """Return True if a value of a shape has at most a number of levels, including the levels of the shape."""
     return _are_shallow(value, holders_of(wire_type, (inspect.AnyType, inspect.DictType)), levels - 1)
 
 
@@ -51,17 +51,20 @@ def _are_shallow(value: Any, holders: tuple["Holder", ...], levels: int) -> bool
 
 
 class Holder(NamedTuple):
-    """Field of a wanted type, or of an object with such fields (`below`). `many`: the field is an array of these."""
+    """Field of a wanted type, or of an object with such fields (`below`).
+
+    `many`: the field is an array of such values.
+    """
 
     name: str
     many: bool
     below: tuple["Holder", ...]
-    """Empty for a value of the wanted types."""
+    """Fields of the object with wanted types; empty for a value of a wanted type."""
 
 
 @cache
 def holders_of(wire_type: type, kinds: tuple[type[inspect.Type], ...]) -> tuple[Holder, ...]:
-    """Return the fields of a shape that hold values of these types."""
+    """Return the fields of a shape with values of the wanted types."""
     node = inspect.type_info(wire_type)
     assert isinstance(node, inspect.StructType)
     return tuple(holder for field in node.fields for holder in _holders(field.type, field.name, kinds))

@@ -1,4 +1,7 @@
-"""Lists of the problems of one body, limited in number and bytes; the last entry has the number of the others."""
+"""Lists of the problems of one body, limited in number and bytes.
+
+The last entry has the number of problems that are not listed.
+"""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,13 +11,16 @@ from schemas.base import Problem
 from schemas.sentence import Sentence, german_of
 
 MAX_PROBLEMS = 1_000
-"""Most entries of one list of problems. If there are more problems, the last entry has the number of the others."""
+"""Most entries of a list of problems.
+
+If there are more problems, the last entry has the number of problems that are not listed.
+"""
 MAX_PROBLEM_BYTES = 900_000
 """Bytes that the problems of one answer may take, in its list and in its tree."""
 MAX_STEP = 64
 """Most characters of a name in a path. Longer names are cut."""
 MAX_PATH = 512
-"""Most characters of a path. Longer ones, through objects of the importer's own, are cut."""
+"""Most characters of a path. Longer paths, into free content, are cut."""
 
 UNKNOWN_FIELD = "unknown_field"
 """Code of an undocumented field. A supplier's setting may drop such fields instead."""
@@ -22,7 +28,7 @@ ERRORS_TRUNCATED = "errors_truncated"
 """Code of the entry with the number of problems that are left out."""
 
 _LEVEL_BYTES = 8
-"""Bytes of a level of the tree, without its name."""
+"""Bytes of a level of the tree, without the level's name."""
 _ENTRY_BYTES = 40
 """Bytes of the names and signs around an entry of the list."""
 
@@ -34,11 +40,11 @@ class LeftOut(Problem, frozen=True):
 
 
 class UnknownLeftOut(LeftOut, frozen=True):
-    """Last entry for undocumented fields. A supplier's setting that drops undocumented fields drops this entry, too."""
+    """`LeftOut` of undocumented fields. If a supplier's setting drops undocumented fields, it also drops this entry."""
 
 
 class ProblemList:
-    """Bounded list of problems; further ones are counted. Undocumented fields have a limit of their own."""
+    """Bounded list of problems. Further problems are only counted. Undocumented fields have a separate limit."""
 
     def __init__(self) -> None:
         self._listed: list[Problem] = []
@@ -46,7 +52,7 @@ class ProblemList:
         self._other_capacity = _Capacity()
 
     def capacity(self, code: str) -> "_Capacity":
-        """Return the free entries for problems with this code."""
+        """Return the number of free entries for problems with a code."""
         return self._field_capacity if code == UNKNOWN_FIELD else self._other_capacity
 
     def note(self, attr: str, code: str, detail: str) -> None:
@@ -60,7 +66,7 @@ class ProblemList:
             self._listed.append(problem)
 
     def problems(self) -> list[Problem]:
-        """Return the listed problems, with a `LeftOut` at the end for each limit that was exceeded. Call it once."""
+        """Return the listed problems, with a `LeftOut` at the end for each exceeded limit. Call this only once."""
         if number := self._field_capacity.left_out:
             self._listed.append(UnknownLeftOut("non_field_errors", ERRORS_TRUNCATED, _omitted_sentence(number), number))
         if number := self._other_capacity.left_out:
@@ -87,7 +93,10 @@ class _Capacity:
 
 
 def bounded(problems: Iterable[Problem], max_entries: int = MAX_PROBLEMS) -> list[Problem]:
-    """Return at most `max_entries` problems for an answer. The last one is a `LeftOut` if some are not listed."""
+    """Return at most `max_entries` problems for an answer.
+
+    If there are more problems, the last entry is a `LeftOut`.
+    """
     listed: list[Problem] = []
     capacity, more = _Capacity(max_entries), 0
     for problem in problems:
@@ -132,14 +141,14 @@ def _omitted_sentence(number: int) -> Sentence:
 
 
 def _size(problem: Problem) -> int:
-    """Return the bytes of a problem in the list, and the most that it takes in the tree."""
+    """Return the bytes of a problem in the list, and its greatest number of bytes in the tree."""
     attr, detail = problem.attr, max(len(problem.detail), len(german_of(problem.detail).encode()))
     name = len(attr) if attr.isascii() and attr.isprintable() else len(msgspec.json.encode(attr))
     return 2 * (name + detail) + len(problem.code) + _ENTRY_BYTES + _LEVEL_BYTES * attr.count(".")
 
 
 def is_stated(field: str, shape_errors: Iterable[Problem]) -> bool:
-    """Return True if a body with these shape errors has a valid value for this field of its outermost object."""
+    """Return True if the outermost object of a body with shape errors has a valid value for a field."""
     return all(
         problem.attr not in (field, "non_field_errors") for problem in shape_errors if not isinstance(problem, LeftOut)
     )

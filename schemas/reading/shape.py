@@ -1,9 +1,9 @@
-"""Reader of JSON bodies as wire shapes. It finds every shape error of a body that does not fit.
+"""Reader of JSON bodies as wire shapes, which finds every shape error of a body that does not fit.
 
-The fast path is msgspec's typed decoder. It stops at the first shape error, so a body that it refuses is decoded
-untyped and walked against the shape: `Shape.fit` gives each shape error its exact path and one of the codes that
-Django REST framework uses. The walk also accepts what the fast path does not: JSON numbers for decimals.
-The result of the walk goes through `msgspec.convert`, so the walk cannot add anything invalid.
+The fast path is msgspec's typed decoder, which stops at the first shape error. A body that the fast path refuses is
+decoded untyped, and a walk compares it with the shape: `Shape.fit` gives each shape error its exact path and a code of
+Django REST framework. The walk also accepts JSON numbers for decimals, which the fast path refuses. The result of the
+walk passes `msgspec.convert`, so the walk cannot add an invalid value.
 """
 
 import math
@@ -29,12 +29,12 @@ from schemas.reading.work import REQUEST_BOUNDS, STORED_BOUNDS, Bounds, TooMuchW
 from schemas.sentence import Sentence
 
 MAX_HINTS = 20
-"""Undocumented names of one body for which the nearest documented name is searched, which is slow."""
+"""Undocumented names of a body for which the nearest documented name is searched, since each search is slow."""
 
 LARGE_BYTES = 300_000
 """Size above which the limits of memory are checked [bytes]. Smaller bodies cannot reach them."""
 _BEGINNING_BYTES = 100_000
-"""Length of the beginning that is checked for its nesting [bytes]."""
+"""Length of a body's beginning whose nesting is checked first [bytes]."""
 
 T = TypeVar("T")
 
@@ -55,9 +55,10 @@ def exact_number(text: str) -> Decimal:
 
 
 def number_texts(value: dict[str, Any], wire_type: type) -> Iterator[str]:
-    """Yield the texts in an untyped body at paths where the shape has decimals. The body must fit the shape.
+    """Yield the texts in an untyped body at paths where the shape has decimals.
 
-    The texts must be checked: msgspec accepts `1_0`, `sNaN`, blanks around a number and digits of all scripts.
+    The body must fit the shape. The caller must check the texts, because msgspec accepts `1_0`, `sNaN`, blanks around a
+    number and digits of all scripts.
     """
     return _texts_at(value, holders_of(wire_type, (inspect.DecimalType,)))
 
@@ -76,7 +77,7 @@ _untyped = msgspec.json.Decoder(float_hook=exact_number)
 
 
 class NotJson(Exception):
-    """The body is not a valid JSON document. `detail` says where."""
+    """The body is not a valid JSON document. `detail` has the place of the error."""
 
     def __init__(self, detail: Sentence) -> None:
         super().__init__(detail)
@@ -100,7 +101,7 @@ class Shape(Generic[T]):
         try:
             value = _untyped.decode(body) if len(body) <= LARGE_BYTES else _read(body, bounds)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            value = _read(body, bounds)  # read it again, which raises NotJson with the reason
+            value = _read(body, bounds)  # read the body again, which raises NotJson with the reason
         repeats = repeats_names(body, value)
         if not repeats and b"\\u0000" not in body:
             try:
@@ -122,13 +123,13 @@ class Shape(Generic[T]):
             except RecursionError:
                 raise NotJson(shape_errors.DEEP_BODY) from None
             if not repeated and bounds is not STORED_BOUNDS:
-                raise TooMuchWork  # a value is lost, and its name was not found in time
+                raise TooMuchWork  # a value is lost, and the scan has not found its name in time
         return self.fit(value, repeated, bounds)
 
     def _name_errors(self, body: bytes, detail: Sentence) -> tuple[T, Sequence[Problem]]:
-        """Return the shape errors in names of a body that is too large to read. Raises NotJson, TooMuchWork.
+        """Return the shape errors in names of a body that is too large to decode.
 
-        `detail` names the limit that the body exceeds.
+        Raises NotJson, TooMuchWork. `detail` names the limit that the body exceeds.
         """
         _refuse_deep(body[:_BEGINNING_BYTES])
         node = inspect.type_info(self.wire_type)
@@ -166,7 +167,7 @@ def untyped(body: bytes, bounds: Bounds = REQUEST_BOUNDS) -> Any:
 
 
 def _exceeded_limit(body: bytes, bounds: Bounds) -> Sentence | None:
-    """Return a sentence for the limit that a body exceeds, None within all limits."""
+    """Return a sentence on the limit that a body exceeds; None if it exceeds no limit."""
     if len(body) <= LARGE_BYTES:
         return None
     if body.count(b"[") + body.count(b"{") > bounds.containers:
@@ -197,7 +198,7 @@ def _read(body: bytes, bounds: Bounds) -> Any:
 
 
 class _Decimals:
-    """Decoder of numbers as Decimal. Raises TooMuchWork if a body has too many."""
+    """Decoder of numbers as Decimal. Raises TooMuchWork if a body has too many such numbers."""
 
     def __init__(self, most: float) -> None:
         self._most = self._left = most
@@ -219,16 +220,17 @@ def _refuse_deep(beginning: bytes) -> None:
 
 
 def is_in_calendar(moment: datetime) -> bool:
-    """Return True if the moment lies in the years 1 to 9999 in UTC. Python and the views support no others."""
+    """Return True if the moment is in the years 1 to 9999 in UTC. Python and the views support no other years."""
     zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=MARKET_TIME)
     return _FIRST <= zoned <= _LAST
 
 
 @lru_cache(4096)
 def is_real_moment(moment: datetime) -> bool:
-    """Return False for a local time that the switch to summer time skips. A time that occurs twice means the first.
+    """Return False for a local time that the switch to summer time skips.
 
-    True at the ends of the calendar, which `is_in_calendar` checks.
+    A time that occurs twice means the first occurrence. Returns True at the ends of the calendar, which
+    `is_in_calendar` checks.
     """
     if moment.tzinfo is not None or not is_in_calendar(moment):
         return True
@@ -240,9 +242,9 @@ _CERTAINLY_FITS = len("0.") + 10
 
 
 def fits_decimal(value: Decimal) -> bool:
-    """Return True for at most 18 digits before the point and 10 after it, and for infinity and NaN.
+    """Return True for at most 18 digits before the point and 10 after it.
 
-    Another check refuses these.
+    Also True for infinity and NaN, which another check refuses.
     """
     text = str(value)
     if len(text) <= _CERTAINLY_FITS and "E" not in text:
@@ -253,7 +255,7 @@ def fits_decimal(value: Decimal) -> bool:
 
 
 class Check(msgspec.Struct, frozen=True):
-    """Rule of the shape, not of the market, that the decoder does not check."""
+    """Rule of the shape (not of the market) that the decoder does not check."""
 
     at: str
     holds: Callable[..., object]
@@ -267,7 +269,7 @@ def derived_checks(wire_type: type) -> Iterator[Check]:
 
 
 is_not_blank = str.strip
-"""Return the text without outer blanks: empty, so false, for a blank text."""
+"""Return the text without outer blanks, which is empty, and so false, for a blank text."""
 
 
 def _derived(node: inspect.Type, at: str) -> Iterator[Check]:
@@ -378,7 +380,7 @@ class _Walk:
         return fitted
 
     def unknown(self, value: dict[str, Any], names: list[str], path: tuple[str, ...]) -> None:
-        """Note each undocumented name, and for the first few of them the nearest documented name."""
+        """Note each undocumented name, and for the first few names the nearest documented name."""
         undocumented_names = [name for name in value if name not in names]
         capacity = self.shape_errors.capacity(UNKNOWN_FIELD)
         for index, name in enumerate(undocumented_names):
@@ -446,7 +448,7 @@ class _Walk:
         return value
 
     def moment(self, value: Any, node: inspect.Type, path: tuple[str, ...]) -> Any:
-        """Return the text of a date or datetime, with the market's zone if one is needed and missing."""
+        """Return the text of a date or datetime. A datetime without a required zone gets the market's zone."""
         is_date = isinstance(node, inspect.DateType)
         expected_type = shape_errors.DATE if is_date else shape_errors.DATETIME
         if not isinstance(value, str):
@@ -472,7 +474,7 @@ class _Walk:
         return _with_zone(moment).isoformat() if getattr(node, "tz", None) else value
 
     def note_null_characters(self, value: Any, path: tuple[str, ...]) -> None:
-        """Note a shape error for null characters in a JSON value, in the names and values inside it as well."""
+        """Note a shape error for null characters in a JSON value, and in the names and values inside it."""
         match value:
             case str():
                 self.text(value, path)
@@ -544,10 +546,10 @@ def _with_zone(moment: datetime) -> datetime:
 
 
 def _placeholder(node: inspect.Type) -> Any:
-    """Return some value that fits this type."""
+    """Return a value that fits a type."""
     match node:
         case inspect.UnionType():
-            return None  # a field that may be absent is not required, so that it is one that may be null
+            return None  # a field that may be absent is not required, so this field may be null
         case inspect.StructType(fields=fields):
             return {field.encode_name: _placeholder(field.type) for field in fields if field.required}
         case inspect.VarTupleType():

@@ -41,7 +41,7 @@ TOO_MANY_DIGITS_ON_READING = Sentence(
     "This field must have at most 18 digits before the point, 10 after it.",
     "Dieses Feld darf höchstens 18 Stellen vor dem Komma, 10 danach haben.",
 )
-"""Sentence for the same error if a check after decoding finds it (`shape.derived_checks`)."""
+"""Sentence for too many digits if a check after decoding finds the error (`shape.derived_checks`)."""
 OUT_OF_RANGE = Sentence("This field must have at most 64 bits.", "Dieses Feld darf höchstens 64 Bit haben.")
 OUTSIDE_CALENDAR = Sentence(
     "This field must lie in the years 1 to 9999, in UTC.",
@@ -88,7 +88,7 @@ def expected(expected_type: Sentence, value: Any) -> Sentence:
 
 
 def not_valid(expected_type: Sentence) -> Sentence:
-    """Return the sentence for a text that is no date or datetime."""
+    """Return the sentence for a text that is not a date or datetime."""
     return Sentence(
         "This field must be {expected_type}.",
         "Dieses Feld muss {expected_type} sein.",
@@ -103,7 +103,7 @@ def no_choice(choices: Iterable[Any]) -> Sentence:
 
 
 def undocumented(nearest: str) -> Sentence:
-    """Return the sentence for an undocumented name, with the documented one that was probably meant."""
+    """Return the sentence for an undocumented name, with the documented name that the importer probably meant."""
     return Sentence("{says} Did you mean {name}?", "{says} Ist {name} gemeint?", says=UNDOCUMENTED, name=nearest)
 
 

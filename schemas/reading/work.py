@@ -9,9 +9,12 @@ from schemas.reading.shape_errors import MAX_DEPTH
 from schemas.sentence import Sentence
 
 MAX_VALUES = 450_000
-"""Most values of one body, counted by commas. With MAX_CONTAINERS and MAX_DECIMALS it limits the memory of a body."""
+"""Most values of one body, counted by commas.
+
+Together with MAX_CONTAINERS and MAX_DECIMALS, this limits the memory for a body.
+"""
 MAX_NAMES = 350_000
-"""Most names of one object. All threads wait while the decoder makes an object."""
+"""Most names of one object, since all threads wait while the decoder makes an object."""
 MAX_CONTAINERS = 150_000
 """Most objects and arrays of one body, counted by their brackets."""
 MAX_DECIMALS = 300_000
@@ -39,7 +42,7 @@ class TooMuchWork(Exception):
 
 
 class Work:
-    """Limit of the CPU time that this thread may use from now on."""
+    """Limit of the CPU time of this thread, from the creation of the object on."""
 
     def __init__(self, limit_s: float) -> None:
         self._ends_at = time.thread_time() + limit_s
@@ -54,7 +57,7 @@ class Work:
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """Limits for reading one body. Beyond them reading raises TooMuchWork."""
+    """Limits for reading one body. If a body exceeds a limit, reading raises TooMuchWork."""
 
     values: float = MAX_VALUES
     names: float = MAX_NAMES
@@ -71,4 +74,4 @@ COMPARISON_BOUNDS = Bounds(values=MAX_VALUES // 2, containers=MAX_CONTAINERS // 
 STORED_BOUNDS = Bounds(
     values=math.inf, names=math.inf, containers=math.inf, decimals=math.inf, walk_s=math.inf, depth=2 * MAX_DEPTH
 )
-"""Limits for a body from the log: it was accepted, so only its depth is limited."""
+"""Limits for a body from the log: only the depth is limited, because the body was accepted before."""

@@ -2,7 +2,7 @@
 
 Documents must exist below the supplier's root, if the supplier's settings say so. A grid operator's code without a
 market participant is a warning, or an error for a strict supplier. An account can refer to participants of the
-organisations that may write to its supplier, and to those of the service's operator.
+organisations that may write to its supplier, and to participants of the service's operator.
 
 Another live account with the same supply point causes a warning. The other account is looked up before the account's
 transaction, so two workers that process two accounts with the same supply point at the same moment do not find each
@@ -177,7 +177,7 @@ class References:
         return writers
 
     def _look_up(self, streams: set[str]) -> None:
-        """Look up the streams that are not in the cache, and add those that exist."""
+        """Look up the streams that are not in the cache, and add existing streams to the cache."""
         if len(self._known) > MAX_KNOWN:
             self._known.clear()
         if not (unknown := streams - self._known):

@@ -28,7 +28,10 @@ from workers.followers.leader import Follower, ends_work
 BATCH, BATCH_BYTES = 6_000, 200_000_000
 """Events of a batch, and bytes of their payloads. An erasure waits until the batch is committed."""
 PAUSE_S = 0.4
-"""Pause between two batches when there were no more events [seconds]. Large batches cost less than small ones."""
+"""Pause between two batches when there were no more events [seconds].
+
+Large batches take less time for each event than small batches.
+"""
 
 logger = structlog.get_logger()
 

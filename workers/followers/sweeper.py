@@ -202,7 +202,9 @@ class Sweeper:
                 self._dispatcher.enqueue([job], RECONCILIATIONS)
 
     def _read_waiting(self, connection: Connection[Any], relayed: int, short: Collection[str] | None = None) -> None:
-        """Fill the lanes with waiting imports of all suppliers, or of those in `short`, after the last position."""
+        """Fill the lanes with waiting imports of all suppliers, or only of the suppliers in `short`, after the last
+        position.
+        """
         self._next_read_at = time.monotonic() + PART_INTERVAL_S
         lanes = self._lanes[IMPORTS]
         limit, full = lanes.capacity // 2, lanes.full()

@@ -43,7 +43,7 @@ class PathProfile:
         self.distinct: collections.Counter[str] = collections.Counter()
         """Up to `MOST_COUNTED` values with their frequency."""
         self.has_more = False
-        """True if there are more different values than those in `distinct`."""
+        """True if there are further different values, which `distinct` does not have."""
         self._seen = array.array("q")
         self._last_account = -1
         self._in_account: set[int] = set()

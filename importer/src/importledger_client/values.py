@@ -79,7 +79,7 @@ class Conversion(NamedTuple):
             return None
 
     def loaded(self, stored: str) -> Any:
-        """Return the value of `stored` in the form of the API."""
+        """Return the API's value for a text from `stored`."""
         return stored if self.kind in _AS_TEXT else msgspec.json.decode(stored)
 
 
