@@ -71,8 +71,8 @@ def verify(
     """Verify the log against its signed checkpoints.
 
     Compares the log with the checkpoints in the database, the checkpoints outside the database, your checkpoints, and
-    the checkpoints in CERTIFICATE files, and verifies the signatures of these files. For a sample.json, also checks
-    that it was drawn from all accounts of its run.
+    the checkpoints in CERTIFICATE files. Verifies the signatures of these files. For a sample.json, also checks that it
+    was drawn from all accounts of its run.
 
     Without --all, computes only the hashes of the newest 100,000 events again, and reads the hashes of older events
     from the stored tree. Prints each problem as a sentence on standard error. Exit code 1 if there is a problem.

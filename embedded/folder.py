@@ -25,7 +25,7 @@ class FolderInUse(OperatorError):
 
 
 class FolderUnreachable(OperatorError):
-    """Nobody can write to the data folder, or the servers' user cannot reach it."""
+    """The data folder is not writable, or the servers' user cannot reach it."""
 
 
 class DataFolder:

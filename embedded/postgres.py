@@ -34,7 +34,7 @@ LEAST_CONNECTIONS = 200
 _OPTIONS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
-    "max_wal_size": "1GB",  # a larger one writes fewer whole pages, and makes recovery longer
+    "max_wal_size": "1GB",  # a larger value writes fewer whole pages, but makes recovery longer
     "wal_compression": "off",  # compressing a page takes longer than writing it
     "wal_init_zero": "off",  # zeros would double the bytes written, and every commit would wait for 16 MB of them
     "checkpoint_timeout": "15min",
@@ -50,7 +50,7 @@ _OPTIONS = {
 _BUFFERS_MB = (256, 1024)
 """Least and largest `shared_buffers`, in MB."""
 _BUFFERS_PART = 16
-"""Divisor of the machine's memory for `shared_buffers` between these bounds."""
+"""Divisor of the machine's memory for `shared_buffers` within `_BUFFERS_MB`."""
 if sys.platform == "linux":
     # After a crash, the whole folder is flushed before recovery, in one call instead of a call for each of a thousand
     # files.

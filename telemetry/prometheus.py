@@ -1,8 +1,8 @@
 """Measures for Prometheus, by its official client: in memory, or in files that several processes share.
 
-Below a supervisor, all roles write into one folder (the client's multiprocess mode), each under its own name, so that
-any role can expose the metrics of all roles, and a restarted role continues its counts. A role that runs alone keeps
-its counts in memory.
+Below a supervisor, all roles write into one folder (the client's multiprocess mode), each under its own name. Any role
+can expose the metrics of all roles, and a restarted role continues its counts. A role that runs alone keeps its counts
+in memory.
 """
 
 import os

@@ -138,7 +138,7 @@ def _possible_users(ledger: Ledger, person: str) -> set[str]:
     """Return the person, and users who could have signed in as this person.
 
     Users who created, changed or enabled a person, or issued a link for the person, could have signed in as this
-    person, and so could all who could have signed in as one of these users. Disabling a person gives no access.
+    person. So could all who could have signed in as one of these users. Disabling a person gives no access.
     """
     found, waiting = set[str](), [person]
     while waiting:

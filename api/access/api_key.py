@@ -22,7 +22,7 @@ class NewApiKey(msgspec.Struct, frozen=True):
 def new_api_key(random: bytes | None = None) -> NewApiKey:
     """Return a new key, made of 40 random bytes.
 
-    Nobody can guess the 256 random bits of its secret, so a fast hash is enough to store the key.
+    The secret has 256 random bits, which cannot be guessed, so a fast hash is enough to store the key.
     """
     random = random or secrets.token_bytes(40)
     key_id = "".join("abcdefghijklmnopqrstuvwxyz0123456789"[byte % 36] for byte in random[:8])

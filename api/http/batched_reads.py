@@ -1,7 +1,7 @@
 """Batch reads of one kind into one query, since many callers ask for a status at the same time.
 
 While the database or the event loop is busy, many requests wait. Each single query would wait for a connection, an
-iteration of the loop and a database process, but a query for a hundred keys costs little more than a query for one key.
+iteration of the loop and a database process. A query for a hundred keys takes little longer than a query for one key.
 """
 
 import asyncio

@@ -104,9 +104,9 @@ class HeldBody:
 class BodyMemory:
     """Memory limit for bodies of one kind of caller: size and time of each body, and bytes of all bodies in memory.
 
-    Bytes count until the request is answered. If a body would exceed the limit, the request whose body has been
-    arriving for longest is ended, among the requests of the organisation or network with the most bytes. Therefore slow
-    senders cannot block others.
+    Bytes count until the request is answered. If a body would exceed the limit, a request of the organisation or
+    network with the most bytes is ended: the request whose body has been arriving for longest. Therefore slow senders
+    cannot block others.
     """
 
     def __init__(self, *, per_body: int, total: int, timeout_s: float, per_holder: int | None = None) -> None:

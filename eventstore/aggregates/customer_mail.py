@@ -50,7 +50,7 @@ class MailDelivered(Event, frozen=True):
 
 
 class MailFailed(Event, frozen=True):
-    """No further attempt is made to send the message.
+    """The message is not sent again.
 
     With the code `outcome_unknown`, the message may have been sent.
     """

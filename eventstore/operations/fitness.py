@@ -1,7 +1,7 @@
 """Check that a database is fit for the log: it must keep acknowledged data and support the append.
 
-The checks try each feature, because an engine with Postgres' protocol, or a pooler, may accept every statement and
-still give a lock to two sessions at the same time.
+The checks try each feature. An engine with Postgres' protocol, or a pooler, may accept every statement and still give a
+lock to two sessions at the same time.
 """
 
 import secrets

@@ -1,8 +1,8 @@
 """Proofs: the history of one account as a file that anyone can check offline, without this service.
 
-A proof is a zip with the events as in the log, their inclusion in the tree of the newest checkpoint, earlier
-checkpoints with their consistency, and the public key. A proof contains only data: the program that checks a proof is
-distributed separately (`verifier.py`).
+A proof is a zip with the events as in the log and their inclusion in the tree of the newest checkpoint. It also has
+earlier checkpoints with their consistency, and the public key. A proof contains only data: the program that checks a
+proof is distributed separately (`verifier.py`).
 """
 
 import base64

@@ -1,7 +1,7 @@
 """Reconciliation jobs, which compute the totals of a run. A worker fills the job's row, portion by portion.
 
-The row has the totals of the accounts that were added up, and the sort key of the last of these accounts, so that
-another worker can continue after a kill. Deleting the row cancels the job. All times are the database's.
+The row has the totals of the accounts that were added up, and the sort key of the last of these accounts. After a kill,
+another worker can continue. Deleting the row cancels the job. All times are the database's.
 """
 
 import secrets

@@ -1,7 +1,7 @@
 """Build a projection's tables from the log, beside the live tables: first in bulk, then event by event.
 
 The bulk build reads the last event of each stream and writes rows by COPY into tables without indexes, in one or more
-processes, and then creates the indexes. Memory use does not grow with the log.
+processes. Then it creates the indexes. Memory use does not grow with the log.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

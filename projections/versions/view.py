@@ -1,7 +1,7 @@
 """Views that the append writes in its own transaction.
 
-The declaration of a view defines the table, the statement that the append runs, the columns that a rebuild copies, and
-the definition that identifies a version of the view.
+The declaration of a view defines the table, the statement of the append, the columns that a rebuild copies, and the
+definition that identifies a version.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -5,7 +5,7 @@ market participant is a warning, or an error for a strict supplier. An account c
 organisations that may write to its supplier, and to participants of the service's operator.
 
 Another live account with the same supply point causes a warning. The other account is looked up before the account's
-transaction, so two workers that process two accounts with the same supply point at the same moment do not find each
+transaction. Two workers that process two accounts with the same supply point at the same moment do not find each
 other's account. A lock would prevent this, but every account would need two locks. In a batch, the second account gets
 the warning even if the platform's tables refuse the first account.
 """

@@ -2,7 +2,7 @@
 
 The log is the outbox. The relay reads it to its end and adds each stream that is due to the lane of its supplier, a
 queue in memory (`workers.followers.fair_queue`). Messages are filled from all lanes in turn, and few messages wait for
-workers at a time, so a supplier waits only a short time, even if another supplier has sent many accounts. The
+workers at a time. Therefore a supplier waits only a short time, even if another supplier has sent many accounts. The
 checkpoint is saved before messages are sent. Streams that a crash loses are in the status view, where the sweeper finds
 them. An idle relay sends messages at once; a busy relay gathers streams for a message. Only one relay is active, by an
 advisory lock; other relays stand by. While intake has priority (`workers.intake`), the relay sends one message per

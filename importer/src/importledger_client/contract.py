@@ -2,8 +2,8 @@
 
 `contract.json` has the fields of accounts by dotted path, without list indexes, and `records.json` the fields of
 records that come after the import. The kinds are text, decimal, integer, boolean, date, moment, texts, json, object and
-list (of objects). After the kind follow `required`, `nullable`, `table` and a name for a list that is a table of the
-platform, and `column` for an object that is one column.
+list (of objects). After the kind, `required` and `nullable` may follow. A list that is a table of the platform has
+`table` and a name; an object that is one column has `column`.
 """
 
 import functools
