@@ -38,6 +38,15 @@ DECIDE = Sentence(
 )
 """Commands for a log that does not match its signed checkpoints."""
 
+_FOLLOWERS = {
+    "relay": Sentence("relay", "Relay"),
+    "projector": Sentence("projector", "Sichten"),
+    "sealer": Sentence("sealer", "Versiegelung"),
+    "ended imports": Sentence("ended imports", "abgeschlossene Importe"),
+    "owner's tasks": Sentence("owner's tasks", "angeforderte Vorgänge"),
+}
+"""Names of the background services, by the names of `importledger_lag_events` and of the leaders' locks."""
+
 
 def roles(context: DatabaseCheckInput) -> Iterator[Finding]:
     """Check that a relay, a projector and workers run, on any machine."""
@@ -48,9 +57,11 @@ def roles(context: DatabaseCheckInput) -> Iterator[Finding]:
         )
         yield wrong("roles", sentence, command("importledger relay"))
     else:
-        running = ", ".join(name for name, number in held.holders.items() if number and name != "worker")
+        running = [_FOLLOWERS[name] for name, number in held.holders.items() if number and name != "worker"]
         sentence = Sentence(
-            "These background services run: {names}.", "Diese Hintergrunddienste laufen: {names}.", names=running
+            "These background services run: {names}.",
+            "Diese Hintergrunddienste laufen: {names}.",
+            names=Sentence(", ".join(running), ", ".join(name.german for name in running)),
         )
         yield good("roles", sentence)
     if not held.workers:
@@ -151,7 +162,7 @@ def lag(context: DatabaseCheckInput) -> Iterator[Finding]:
     for name, behind in context.vitals("events").lags.items():
         if name not in FOLLOWING:
             continue
-        named = Sentence("The follower of {name}", "Der Dienst für {name}", name=name)
+        named = Sentence("The follower of {name}", "Der Dienst für {name}", name=_FOLLOWERS[name])
         if name == "relay":
             named = Sentence("The relay", "Das Relay")
         if behind.seconds > MAX_LAG_S:

@@ -35,6 +35,8 @@ class PayloadNode(msgspec.Struct, kw_only=True):
     warnings: tuple[Problem, ...] = ()
     number_below: int = 0
     """Number of problems of all descendants."""
+    has_errors_below: bool = False
+    """True if one of these problems is an error, not a warning."""
 
     @property
     def is_open(self) -> bool:
@@ -222,6 +224,7 @@ def _add(known: dict[Path, PayloadNode], path: Path, value: str) -> None:
 def _count(node: PayloadNode) -> int:
     """Set `number_below` of the tree, and return the number of problems of this field and its descendants."""
     node.number_below = sum(map(_count, node.children))
+    node.has_errors_below = any(child.problems or child.has_errors_below for child in node.children)
     return node.number_below + len(node.problems) + len(node.warnings)
 
 

@@ -31,6 +31,7 @@ from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from eventstore.operations.fitness import NotChecked
 from eventstore.proof.sealing import SealRefused
+from schemas.sentence import german_of
 from tests.support.make import NOON, an_account
 from tests.support.running import RunningService, wait_for
 from tests.support.sealed_log import KEY, Log
@@ -209,9 +210,11 @@ def test_versions_write_ahead_log_and_the_relay_s_lag_are_looked_at(idle: Postgr
     assert found("lag")[0].says.startswith("The relay is 1 event and ")
 
 
-def test_each_follower_has_its_own_lag(idle: PostgresUrls) -> None:
+def test_each_follower_has_its_own_lag_and_its_german_name(idle: PostgresUrls) -> None:
     says = " ".join(finding.says for finding in found("lag"))
     assert ("The relay is" in says, "The follower of ended imports is" in says) == (True, True)
+    german = " ".join(german_of(finding.says) for finding in found("lag"))
+    assert ("Das Relay liegt" in german, "Der Dienst für abgeschlossene Importe liegt" in german) == (True, True)
 
 
 def test_customer_emails_without_a_mail_server_are_warned_of(idle: PostgresUrls, ledger: Ledger) -> None:

@@ -586,6 +586,35 @@ _DENSITY = """() => {
 }"""
 """Size of a table's text, height of a row of one line, and place of the head."""
 
+_SHORTEST_ROW = """() => {
+  for (const cell of document.querySelectorAll("td")) if (cell.querySelector("br")) cell.textContent = "–";
+  const rows = Array.from(document.querySelectorAll(".table tbody tr"), (row) => row.getBoundingClientRect().height);
+  return Math.min(...rows);
+}"""
+"""Height of the lowest row, once its cells have one line each."""
+_LINES_OF_CODES = """() => {
+  const lines = [];
+  for (const cell of document.querySelectorAll("td.code, th.code")) {
+    const text = cell.querySelector("a") || cell;
+    text.textContent = "X".repeat(32);
+    lines.push(text);
+  }
+  return lines.map((text) => { const range = document.createRange(); range.selectNodeContents(text);
+    return new Set(Array.from(range.getClientRects(), (box) => box.top)).size; });
+}"""
+"""Lines of each supplier code, once every code is as long and as wide as a code can be."""
+
+
+@pytest.mark.promise("dense-tables")
+@pytest.mark.parametrize("language", ["de-DE", "en-GB"])
+def test_the_longest_supplier_code_stays_on_one_line(
+    service: RunningService, browser: Browser, book: Book, language: str
+) -> None:
+    with desk(browser, service, cookies_for(service, "operator"), language=language, viewport=WIDE) as sitting:
+        for path in ("/console/", "/console/imports/", "/console/runs/", "/console/suppliers/"):
+            lines = sitting.open(path).evaluate(_LINES_OF_CODES)
+            assert (set(lines), sitting.cut()) == ({1}, []), path
+
 
 @pytest.mark.promise("dense-tables")
 def test_tables_are_dense_their_heads_stay_and_only_the_content_is_printed(
@@ -598,6 +627,10 @@ def test_tables_are_dense_their_heads_stay_and_only_the_content_is_printed(
             assert (sitting.faults(), sitting.cut()) == ([], []), path
         page = sitting.open("/console/imports/")
         assert page.evaluate(_DENSITY) == ["14px", 36, "sticky", "0px"]
+        assert page.evaluate(_SHORTEST_ROW) <= 36
+        for path in ("/console/", "/console/keys/", "/console/suppliers/"):
+            assert sitting.open(path).evaluate(_SHORTEST_ROW) <= 36, path
+        page = sitting.open("/console/imports/")
         page.emulate_media(media="print")
         for hidden in (".top", ".main-nav", ".chips", "main form:not(:has(table))", ".tick", ".cli"):
             assert not any(part.is_visible() for part in page.locator(hidden).all()), hidden

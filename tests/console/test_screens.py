@@ -437,7 +437,7 @@ def test_only_a_checkpoint_that_the_log_has_signed_gets_into_the_log(
 def test_pages_are_honest_where_there_is_nothing(ledger: Ledger, database: PostgresUrls) -> None:
     with visiting(database, signed_in(ledger)) as browser:
         for path, says in (
-            ("/console/", "There is no supplier that you may see."),
+            ("/console/", "There is no supplier yet."),
             ("/console/imports/?supplier=NOBODY", "No import matches the filters."),
             ("/console/errors/", "No import has failed."),
             ("/console/projections/", "import_status"), ("/console/proof/", "There is no checkpoint yet."),
@@ -445,6 +445,8 @@ def test_pages_are_honest_where_there_is_nothing(ledger: Ledger, database: Postg
         ):  # fmt: skip
             answer = browser.get(path)
             assert (answer.status_code, says in words_of(answer.text)) == (200, True), path
+    with visiting(database, signed_in(ledger, suppliers=("NOBODY",))) as browser:
+        assert "There is no supplier that you may see." in words_of(browser.get("/console/").text)
 
 
 def row_of(page: str, number: str) -> str:

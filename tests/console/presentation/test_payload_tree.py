@@ -48,6 +48,13 @@ def test_problems_stand_where_they_belong_and_the_way_to_them_is_open() -> None:
     assert tree.elsewhere == ()
 
 
+def test_only_errors_below_a_field_are_marked_as_errors() -> None:
+    tree = payload_tree(encoded(an_account()), (IBAN,), (ABSENT,), is_clear=False)
+    for path, number, has_errors in (("payment_instructions", 1, True), ("customers", 1, False), ("notes", 0, False)):
+        node = node_at(tree.nodes, path)
+        assert (node.number_below, node.has_errors_below) == (number, has_errors), path
+
+
 def test_a_problem_without_a_place_is_not_lost() -> None:
     stray = Problem("nowhere.0.at", "invalid", "No.")
     whole = Problem("non_field_errors", "invalid", "No.")
