@@ -33,7 +33,7 @@ class RunAs(msgspec.Struct, frozen=True):
         return folder
 
     def change_owner(self, path: Path) -> None:
-        """Make this user the owner."""
+        """Make this user the owner of a file or folder."""
         if self.uid is not None and self.gid is not None:
             os.chown(path, self.uid, self.gid)
 

@@ -53,5 +53,5 @@ def measures() -> Measures:
 
 
 def measure_with(listener: Measures) -> None:
-    """Install the listener of this process. For entry points, once."""
+    """Install the listener of this process. Entry points call this once."""
     _listening[0] = listener

@@ -44,5 +44,5 @@ def spans() -> Spans:
 
 
 def trace_with(recorder: Spans) -> None:
-    """Install the recorder of this process. For entry points, once."""
+    """Install the recorder of this process. Entry points call this once."""
     _installed[0] = recorder

@@ -70,7 +70,7 @@ class Documentation:
 
     @cached_property
     def _description(self) -> tuple[bytes, str]:
-        """Return the document and its entity tag."""
+        """Return the OpenAPI document and its entity tag."""
         document = msgspec.json.encode(openapi(self._operations))
         return document, f'"{hashlib.sha256(document).hexdigest()[:32]}"'
 

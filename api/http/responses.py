@@ -123,8 +123,9 @@ class BodyMemory:
         """Records by organisation or network, in the order in which the requests began."""
 
     def held(self, request: Request, address: str = "") -> HeldBody:
-        """Return the record of the request's bytes. The first call creates it. `address` is the client's [default: the
-        peer's].
+        """Return the record of the request's bytes, which the first call creates.
+
+        `address` is the client's address [default: the peer's].
         """
         held: HeldBody | None = request.scope.get(HELD)
         if held is None:

@@ -1,9 +1,9 @@
 """Owner tasks: a user requests an action that needs the database owner's rights, and the relay runs it. Pure.
 
-A task that has succeeded is not run again. If the relay dies during an attempt, the task is started again. Every task
-must therefore be repeatable.
+A task that has succeeded is not run again. If the relay dies during an attempt, the task starts again, so every task
+must be repeatable.
 
-A request with a digest of its preview is a proposal: another person must approve it before it starts.
+A request with a digest of its preview is a proposal: another person must approve the task before it starts.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -12,7 +12,7 @@ import msgspec
 
 
 class AuthorityKey:
-    """HMAC-SHA256 under the key."""
+    """Key with which MACs (HMAC-SHA256) are made and checked."""
 
     def __init__(self, key: str) -> None:
         self._key = hashlib.sha256(b"importledger authority v1\n" + key.encode()).digest()

@@ -2,9 +2,9 @@
 
     importledger-verify FOLDER/sample.json --key VKEY [--against CHECKPOINT]
 
-A sample is a statement that the ledger has signed, with files beside it. Its accounts are drawn by the hash of the
-checkpoint's root, a seed and the position of the account's staging, so nobody can choose them. This program repeats the
-draw.
+A sample is a statement that the ledger has signed, with files beside it. The accounts of a sample are drawn by the hash
+of the checkpoint's root, a seed and the position of the account's staging, so nobody can choose accounts. This program
+repeats the draw.
 """
 
 import hashlib
@@ -24,9 +24,9 @@ from eventstore.proof.verifier import MAX_MEMBER_BYTES, Checkpoint, Invalid, che
 from eventstore.proof.verifier import run as run_with
 
 DRAW = b"importledger sample\n"
-"""Beginning of the text whose hash gives an account its place in the draw. The root, the seed and the position follow.
+"""Beginning of the text whose hash gives an account its place in the draw.
 
-The root has 32 bytes, the seed is UTF-8, and the position, which is that of the account's staging, has 8 bytes.
+After it, the text has the root (32 bytes), the seed (UTF-8) and the position of the account's staging (8 bytes).
 """
 POPULATION = "population.csv"
 """File beside a sample with a line POSITION;STRATUM for each account of the run, in the order of positions."""
@@ -46,10 +46,10 @@ def draw(root: bytes, seed: str, population: "Mapping[str, Sequence[int]]", size
 
 
 def shares(numbers: "Mapping[str, int]", size: int) -> "dict[str, int]":
-    """Return how many accounts of each stratum are drawn, at most `size` in all, from the number of its accounts.
+    """Return the number of drawn accounts of each stratum, `size` in all, from the number of its accounts.
 
-    Each stratum gets one. The others are shared in proportion to the further accounts, by the largest remainder.
-    Raises Invalid.
+    Each stratum gets one account. Further accounts are divided in proportion to the remaining accounts of the strata,
+    by the largest remainder. Raises Invalid.
     """
     total, least = sum(numbers.values()), len(numbers)
     further, spare = min(size, total) - least, total - least
@@ -62,9 +62,10 @@ def shares(numbers: "Mapping[str, int]", size: int) -> "dict[str, int]":
 
 
 def read_population(folder: Path, statement: "Mapping[str, Any]", size: int) -> "dict[str, array[int]]":
-    """Return the positions by stratum that a sample was drawn from. Raises Invalid.
+    """Return the positions by stratum from which a sample was drawn.
 
-    Unless it is the signed file with increasing positions up to `size`, and as many as the sample says, it is refused.
+    Raises Invalid unless the file is the signed file, with increasing positions up to `size`, and the sample's number
+    of positions.
     """
     content = _sample_file(folder, statement, POPULATION)
     population: dict[str, array[int]] = {}
@@ -100,7 +101,7 @@ def _sample_file(folder: Path, statement: "Mapping[str, Any]", name: str) -> byt
 
 
 def sample_proof(number: int) -> str:
-    """Return the name of the proof of an account, which has this number in the draw, from 1."""
+    """Return the file name of an account's proof, by the account's number in the draw, from 1."""
     return f"proofs/{number:03}.zip"
 
 
@@ -112,7 +113,7 @@ def check_sample(
     confirmed: "list[str]",
     problems: "list[str]",
 ) -> None:
-    """Check draw, files and proofs of a sample whose signature was checked. Raises Invalid if nothing can be."""
+    """Check draw, files and proofs of a sample whose signature was checked. Raises Invalid if no check is possible."""
     try:
         supplier, run, seed, size = (statement[name] for name in ("import_supplier", "run", "seed", "size"))
         accounts = [(account["position"], account["stratum"]) for account in statement["accounts"]]

@@ -2,13 +2,13 @@
 
     importledger-verify PROOF.zip|CERTIFICATE.json --key VKEY [--against CHECKPOINT]...
 
-Auditors get this program separately (`deploy/verifier/`), never with the proof that it checks. A proof holds the events
-of one account and their inclusion in the log's Merkle tree (RFC 6962). It also holds signed checkpoints of that tree
-(C2SP tlog-checkpoint, Ed25519), and the consistency of older ones with the newest. A certificate is a JSON object that
-the ledger has signed. It names the newest checkpoint of that moment. The exit code is 0 if the key was given and there
-is no problem, or 1 with a sentence for each. A key in the file itself proves nothing. A leaf is one row of the log: the
-number of columns (2 bytes), then for each column its length (4 bytes, -1 for none) and its bytes. Numbers are
-big-endian; times are microseconds since 2000-01-01 UTC; texts are UTF-8. The ledger hashes its leaves with this file.
+Auditors get this program separately (`deploy/verifier/`), never together with a proof. A proof contains the events of
+one account and their inclusion in the log's Merkle tree (RFC 6962). A proof also contains signed checkpoints of this
+tree (C2SP tlog-checkpoint, Ed25519), and the consistency of older checkpoints with the newest. A certificate is a JSON
+object that the ledger has signed, with the log's newest checkpoint. The exit code is 0 if the key was given and there
+is no problem, otherwise 1 with a sentence for each problem. A key in the checked file proves nothing. A leaf is one row
+of the log: the number of columns (2 bytes), then for each column its length (4 bytes, -1 for none) and its bytes.
+Numbers are big-endian; times are microseconds since 2000-01-01 UTC; texts are UTF-8. The ledger uses this file, too.
 """
 
 import argparse
@@ -29,9 +29,9 @@ from typing import IO, Any, NamedTuple, cast
 
 FORMAT = 1
 MAX_MEMBERS, MAX_MEMBER_BYTES, MAX_BYTES = 10_000, 64_000_000, 512_000_000
-"""Most files of a proof, most bytes of one and of all, as the zip declares them. Larger proofs are not read."""
+"""Most files of a proof, most bytes of a file and of all files, according to the zip. Larger proofs are not read."""
 MAX_VALUES = 2_000_000
-"""Most values in a JSON text: each may take a hundred bytes of memory. Texts with more are not read."""
+"""Most values in a JSON text, each of which may take a hundred bytes of memory. Larger texts are not read."""
 MAX_LISTED, MAX_PROBLEMS, MAX_SENTENCE = 10, 500, 1_000
 """Most numbers in a sentence, most problems that are printed, and most characters of a printed line."""
 COLUMNS = (
@@ -62,7 +62,7 @@ class RecordedLoss(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """Signed statement that the tree of the first `size` events has this root. `time` is the log's own, as text.
+    """Signed statement that the tree of the first `size` events has the root. `time` is the time of the log, as text.
 
     `branch` counts the recorded losses of signed events so far. The first checkpoint after a loss has the `loss`.
     """
@@ -117,14 +117,14 @@ def leaf_of(event: "dict[str, Any]") -> bytes:
 def _siblings(index: int, last: int, proof: Sequence[bytes]) -> "Iterator[tuple[bool, bytes]]":
     """Yield (is left, hash) of each sibling on the path from a node to the root. Raises Invalid for a wrong length.
 
-    `index` is the index of the node on its level of the tree, and `last` that of the level's last node, both from 0.
+    `index` is the index of the node on its level of the tree, and `last` of the level's last node, both from 0.
     """
     for node in proof:
         if last == 0:
             raise Invalid("the proof is too long")
         is_left = bool(index & 1) or index == last
         yield is_left, node
-        while is_left and index and not index & 1:  # no sibling on these levels: the node is the last, on the left
+        while is_left and index and not index & 1:  # no sibling on this level: the node is the last, on the left
             index, last = index >> 1, last >> 1
         index, last = index >> 1, last >> 1
     if last:
@@ -192,7 +192,7 @@ _CONTINUES = re.compile(r"continues from (\d{1,18}), lost (\d{1,18})–(\d{1,18}
 
 
 def _branch(lines: Sequence[str], time: str) -> "tuple[int, RecordedLoss | None]":
-    """Return the branch of a checkpoint, and the recorded loss if it is the first of the branch. Raises Invalid."""
+    """Return the branch of a checkpoint, and for the first checkpoint of a branch the recorded loss. Raises Invalid."""
     branches = [line[7:] for line in lines if line.startswith("branch ")]
     if not branches:
         return 0, None
@@ -280,7 +280,7 @@ def ed25519_verify(public: bytes, message: bytes, signature: bytes) -> bool:
 
 
 STATEMENT = b"importledger statement\n"
-"""First line of a statement's signed text, so that the signature is not valid for anything else."""
+"""First line of a statement's signed text, so that the signature is valid only for statements."""
 
 
 def statement_text(statement: "dict[str, Any]") -> bytes:
@@ -290,7 +290,7 @@ def statement_text(statement: "dict[str, Any]") -> bytes:
 
 
 def _distinct_members(pairs: "list[tuple[str, Any]]") -> "dict[str, Any]":
-    """Return the members of a JSON object. Raises Invalid for a repeated one: readers may use different ones of two."""
+    """Return the members of a JSON object. Raises Invalid for a repeated member, which readers read differently."""
     if len(dict(pairs)) != len(pairs):
         raise Invalid("a member of an object must not be repeated")
     return dict(pairs)
@@ -402,7 +402,7 @@ def check(proof: zipfile.ZipFile, key: "str | None", against: Sequence[str]) -> 
 def _refuse_large(proof: zipfile.ZipFile) -> None:
     """Raise Invalid for a proof that would need too much memory or time, or hides a file, before reading it."""
     names, end = Counter(proof.namelist()), cast("IO[bytes]", proof.fp)
-    if repeated := [name for name in names if names[name] > 1]:  # readers may read different ones
+    if repeated := [name for name in names if names[name] > 1]:  # other readers may read another member
         raise Invalid(f"{repeated[0]} must not be repeated")
     end.seek(-22 - len(proof.comment), 2)
     if int.from_bytes(end.read(12)[10:], "little") != len(names):
@@ -415,14 +415,14 @@ def _refuse_large(proof: zipfile.ZipFile) -> None:
 
 
 def _refuse_many_values(text: str) -> str:
-    """Return the text. Raises Invalid for one whose JSON would need too much memory."""
+    """Return the text. Raises Invalid for a text whose JSON would need too much memory."""
     if sum(map(text.count, "[{,\n")) > MAX_VALUES:
         raise Invalid(f"a file must not have more than {MAX_VALUES} values")
     return text
 
 
 def _missing_events(events: "list[dict[str, Any]]", inclusion: "dict[int, Any]") -> "Iterator[str]":
-    """Yield a sentence on missing events: any at all, earlier ones of a stream in the proof, and those of the index."""
+    """Yield a sentence on each kind of missing events: all events, earlier events of a stream, events of the index."""
     if not events:
         yield "a proof must hold at least one event"
     versions: dict[str, set[int]] = {}
@@ -483,7 +483,7 @@ def run(check_sample: Any = None) -> int:
 
 
 def key_argument(argument: str) -> str:
-    """Return the verifier key: the last word of the argument, or of the file of that name. Raises Invalid."""
+    """Return the verifier key: the last word of the argument, or of the file with this name. Raises Invalid."""
     words = (Path(argument).read_text("utf-8") if Path(argument).is_file() else argument).split()
     if not words or "+" not in words[-1]:
         raise Invalid(f"--key must be a verifier key (NAME+HASH+KEY) or a file that holds one; {argument} is neither")
@@ -491,7 +491,7 @@ def key_argument(argument: str) -> str:
 
 
 def _printable(sentence: str) -> str:
-    """Return the first MAX_SENTENCE characters with control characters escaped, since the file may hold any text."""
+    """Return the first MAX_SENTENCE characters with control characters escaped, since the file may contain any text."""
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in sentence[:MAX_SENTENCE])
 
 

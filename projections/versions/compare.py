@@ -140,7 +140,7 @@ def side_by_side(
 
 
 def compare(connection: Connection[Any], projection: Projection, before: str, after: str, *, limit: int) -> Comparison:
-    """Compare the tables of two schemas. The key columns are those of the live tables."""
+    """Compare the tables of two schemas, by the key columns of the live tables."""
     changed = added = removed = 0
     first: list[Difference] = []
     for table in projection.tables:

@@ -27,7 +27,7 @@ logger = structlog.get_logger()
 
 
 def migrate_all(admin_url: str, *, service_role: str | None = None) -> list[str]:
-    """Migrate, and install new projections; return the applied migrations. Two concurrent runs are safe.
+    """Migrate the schema, and install new projections; return the applied migrations. Two concurrent runs are safe.
 
     After a kill, the next run continues: it uses a version that was ready, and rebuilds an unfinished version.
     """

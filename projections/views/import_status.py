@@ -137,7 +137,7 @@ WHERE status = 'IN_PROGRESS' AND worker = %s AND lease_until = %s
 
 
 def leased_imports(connection: Connection[Any], worker: int, lease_until: datetime) -> list[tuple[str, str]]:
-    """Read (supplier, external account number) of a worker's imports under the lease that ends at this time."""
+    """Read (supplier, external account number) of the imports that a worker holds under a lease, given by its end."""
     return rows_of(connection, _SELECT_LEASED, worker, lease_until)
 
 

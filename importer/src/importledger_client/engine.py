@@ -196,7 +196,7 @@ class Engine:
 
     @property
     def size(self) -> int:
-        """Number of accounts."""
+        """Number of accounts in the tables."""
         return int(self._all("SELECT count(*) FROM accounts WHERE account > 0")[0][0])
 
     def accounts(self) -> Iterator[tuple[str, int, Rows]]:

@@ -463,7 +463,7 @@ class Mapped:
         return self._refused(conversion, value, row, table, before, conversion.rule)
 
     def _refused(self, conversion: Conversion, value: Any, row: Row, table: str, before: str, rule: str) -> str:
-        """Add an error, and return the mark of an unreadable value."""
+        """Add an error to the account, and return the mark of an unreadable value."""
         location, name = self._tables[table].location(row[1]), named(table, conversion.column)
         self.unfit.setdefault(name, f"the value {str(value)!r} in {location} {rule}")
         detail = f"{location[0].upper()}{location[1:]}, column {name}: the value {rule}"
