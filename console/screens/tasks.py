@@ -49,7 +49,7 @@ class ShownTask(msgspec.Struct, frozen=True, kw_only=True):
     """Address of the subject's page, or ""."""
     who: str
     eta_s: float | None
-    """Estimated seconds until the end, at the rate since the request; None before the first progress."""
+    """Estimated seconds until the end, at the rate since the task has started; None before the first progress."""
     numbers: dict[str, int]
     """Numbers of the outcome of a revert, including accounts that were not reverted."""
     reason: str | None
@@ -75,7 +75,7 @@ async def shown_tasks(visit: Visit, tasks: Sequence[OwnerTask]) -> list[ShownTas
                 task=task,
                 subject=subject,
                 address=address,
-                eta_s=remaining_s(task.done, task.total, (now() - task.requested_at).total_seconds()),
+                eta_s=remaining_s(task.done, task.total, (now() - task.modified_at).total_seconds()),
                 numbers=_numbers(task),
                 who=_person(visit, task.user_id, people),
                 decided_for=reasons[task.decided_for or ""],

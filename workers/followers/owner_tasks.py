@@ -247,6 +247,8 @@ class OwnerTasks(Follower):
         with administrator(url) as connection, version_lock(connection, projection):
             total = log_head(connection)
             progress = self._progress(task_id, total)
+            if request.kind != "projection_switch":
+                progress(0)  # pages show the number of events at once
             if request.kind == "projection_verify":
                 verified = verify(url, connection, projection, limit=ROWS, progress=progress)
                 return differing_rows(verified, projection) | {"parked": verified.parked, "events": total}
