@@ -126,7 +126,8 @@ request line | 8 KiB | 414 `uri_too_long` | memory, before credentials are check
 header of a request | 32 KiB | 431 `header_too_large` | memory, before credentials are checked
 fields of a header | {MAX_HEADER_FIELDS} | 431 `header_too_large` | memory, before credentials are checked
 trailers after a body | none allowed | 400 `parse_error` | memory, before credentials are checked
-requests sent before the answers to earlier ones | {MAX_PIPELINED} | the connection is closed | memory of one connection
+requests sent before the answers to earlier requests | {MAX_PIPELINED} | \
+the connection is closed | memory of one connection
 pieces in which a body arrives | {MAX_PIECES:,}, then {PIECES_PER_S:,}/s; no limit if they have \
 {MIN_PIECE_BYTES} bytes on average | 400 `parse_error` | CPU time for other requests
 connections of a process | {MAX_CONNECTIONS:,} | 503 | memory of all connections
@@ -135,11 +136,12 @@ time for a client to read a piece of an answer | {READ_TIMEOUT_S:.0f} s | the co
 idle time between two requests | {KEEP_ALIVE_S} s | the connection is closed | connections
 body | 10 MiB | {_TOO_LARGE} | memory
 time for a body | {BODY_TIMEOUT_S:.0f} s | 408 `request_timeout` | memory
-bodies that a process holds | 128 MiB | {_BUSY}, first for the slowest body of the organisation that holds most | memory
+bodies that a process holds | 128 MiB | {_BUSY}, \
+first for the slowest body of the organisation with the most bytes | memory
 body of a request without credentials, such as for a token | 32 KiB | {_TOO_LARGE} | memory
-time for such a body | {ANONYMOUS_BODY_TIMEOUT_S:.0f} s | 408 `request_timeout` | other token requests
-such bodies that a process holds | 8 MiB, and 1 MiB of one network (/24, or /64 of IPv6) | {_BUSY}, \
-first for the slowest | memory for importers' bodies, tokens and sign-ins
+time for a body without credentials | {ANONYMOUS_BODY_TIMEOUT_S:.0f} s | 408 `request_timeout` | other token requests
+bodies without credentials that a process holds | 8 MiB, and 1 MiB of one network (/24, or /64 of IPv6) | {_BUSY}, \
+first for the slowest body | memory for importers' bodies, tokens and sign-ins
 nesting of a body | {MAX_DEPTH} levels | 400 `parse_error` | stack memory
 items of an array | {MAX_ITEMS:,} | 400 `max_length` | CPU
 objects and arrays of a body | {MAX_CONTAINERS:,} | {_TOO_LARGE} | memory
@@ -149,10 +151,10 @@ numbers with a fraction or exponent in a body | {MAX_DECIMALS:,} | {_TOO_LARGE} 
 CPU time for reading a body | {MAX_SCAN_S} s to find repeated names, {MAX_WALK_S} s to find other errors | \
 {_TOO_LARGE} | CPU time for other requests
 CPU time for the market's rules | {MAX_RULES_S} s | {_TOO_LARGE} | CPU time for other requests
-body that is checked in the event loop | 32 KiB | larger ones are checked in a thread | CPU time for other requests
+body that is checked in the event loop | 32 KiB | larger bodies are checked in a thread | CPU time for other requests
 accounts that are checked at a time | {MAX_BATCH_BODIES} of up to 32 KiB, 1 of up to 256 KiB, 1 larger | \
-further ones wait | memory
-line of a bulk body | 10 MiB | that line only: `request_too_large` | memory
+further accounts wait | memory
+line of a bulk body | 10 MiB | `request_too_large` for this line only | memory
 bulk requests of a process | {MAX_BULK_AT_ONCE}, of an organisation {MAX_BULK_OF_ONE} | {_BUSY} | \
 memory, capacity for others
 batches of a bulk request without receipts | {MAX_BULK_AHEAD}, 8 MiB | reading pauses | memory
@@ -161,13 +163,14 @@ size of a bulk body after decompression | {MAX_INFLATED_RATIO} times its compres
 {_TOO_LARGE}, or no summary | CPU, memory
 window of a zstd body | 8 MiB | 400 `parse_error` | memory
 time for a helper process to check a batch of lines | {MAX_CHECK_S:.0f} s | \
-the api process checks it | capacity for others
+the api process checks the batch | capacity for others
 streams of a run's events of a process | {MAX_FOLLOWING_AT_ONCE}, of an organisation {MAX_FOLLOWING_OF_ONE} | \
 {_BUSY} | database, capacity for others
 lists, histories and downloads that a process sends at a time | \
 {MAX_LISTS_AT_ONCE}, to an organisation {MAX_LISTS_OF_ONE} | {_BUSY} | memory, capacity for others
-time for sending a list, history or download | {MAX_LIST_S / 60:.0f} minutes | it is cut off | capacity for others
-new runs of a supplier in a day (UTC) | 1,000 | 429 `too_many_runs`; in a bulk body for that line only | database
+time for sending a list, history or download | {MAX_LIST_S / 60:.0f} minutes | \
+the answer is cut off | capacity for others
+new runs of a supplier in a day (UTC) | 1,000 | 429 `too_many_runs`; in a bulk body only for the line | database
 runs of a supplier that workers add up at a time | {MAX_OPEN} | {_BUSY} | workers, capacity for others
 manifest that is compared with a run | 2 MB, {MAX_MANIFEST_PLACES:,} ledgers and undocumented fields | {_TOO_LARGE} | \
 CPU, memory
@@ -176,10 +179,10 @@ accounts that a request compares with a run | 2,000; {MOST_DETAILED} with paths;
 requests of a process that compare accounts with a run | \
 {MAX_COMPARING_AT_ONCE}, of an organisation {MAX_COMPARING_OF_ONE} | {_BUSY} | database, capacity for others
 problems that an answer lists | {MAX_PROBLEMS:,} | 400, `errors_truncated` | CPU, size of the answer
-problems that a receipt lists | {MAX_PROBLEMS:,}; {FEW_PROBLEMS} once its batch has {MAX_BATCH_PROBLEMS:,} | \
-`errors_truncated` as its last error | memory, CPU time for other requests
+problems that a receipt lists | {MAX_PROBLEMS:,}; {FEW_PROBLEMS} after {MAX_BATCH_PROBLEMS:,} problems of its batch | \
+`errors_truncated` as the last error of the receipt | memory, CPU time for other requests
 bytes of the problems in an answer | {MAX_PROBLEM_BYTES:,} | 400, `errors_truncated` | size of the answer
-name in a problem's path | {MAX_STEP} characters | it is cut | size of the answer
+name in a problem's path | {MAX_STEP} characters | the name is cut | size of the answer
 answer that is not streamed | 2 MB | {_TOO_LARGE}; a difference is cut | memory, network
 """
 LIMITS: tuple[Limit, ...] = tuple(Limit(*row.split(" | ")) for row in _ROWS.splitlines())
