@@ -278,6 +278,10 @@ def test_fix_writes_a_book_with_the_suggested_corrections_and_sends_nothing(
     assert fixed["customers"][0]["mobile"] == "+4915123456789"
     assert "1 account has no other problem. Nothing was sent." in verb("fix", "go").stdout
     assert (tmp_path / "go.fixed.ndjson").stat().st_mode & 0o077 == 0
+    edited = json.loads((tmp_path / "go.failures.ndjson").read_bytes())
+    del edited["payload"]["customers"]
+    (tmp_path / "edited.failures.ndjson").write_text(json.dumps(edited))
+    assert "1 account with 1 correction" in verb("fix", "edited").stdout
     assert verb("push", "go.fixed.ndjson", "--run", "go").returncode == 0
 
 

@@ -79,8 +79,8 @@ def _corrected(failed: Failed, only: frozenset[str]) -> tuple[Any, list[_Change]
     """Return the account with the corrections of these kinds, and the changes."""
     account, made = _decode(failed.payload), []
     for path, suggestion in _suggestions(failed):
-        if suggestion.name in only:
-            before = _replaced(account, path, suggestion.value)
+        if suggestion.name in only and (before := value_at(account, path)) is not None:
+            _replace(account, path, suggestion.value)
             made.append(_Change(path, before, suggestion))
     return account, made
 
@@ -91,10 +91,8 @@ def _suggestions(failed: Failed) -> Iterator[tuple[str, Suggestion]]:
             yield error.attr, error.suggestion
 
 
-def _replaced(account: Any, path: str, value: str) -> Any:
-    """Replace the value at a path of an account, and return the former value."""
+def _replace(account: Any, path: str, value: str) -> None:
+    """Replace the value at a path that an account has."""
     *above, last = path.split(".")
     parent = value_at(account, ".".join(above)) if above else account.get("payload", account)
-    place: Any = int(last) if isinstance(parent, list) else last
-    before, parent[place] = parent[place], value
-    return before
+    parent[int(last) if isinstance(parent, list) else last] = value
