@@ -159,22 +159,68 @@ def test_dates_and_numbers_of_a_workbook_come_back_as_such(tmp_path: Path) -> No
         assert not [part for part in opened.namelist() if b"<f>" in opened.read(part)], "no cell is a formula"
 
 
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        ('{"external_account_number":"N","a":"' + "x" * 40_000 + '"}', "Excel cannot hold this text"),
-        (
-            '{"external_account_number":"N","a":[' + ",".join('{"b":1}' for _ in range(20_000)) + "]}",
-            "more columns than Excel allows",
-        ),
-    ],
-)
-def test_what_excel_cannot_hold_is_named_and_no_file_is_written(tmp_path: Path, content: str, sentence: str) -> None:
-    (tmp_path / "book.ndjson").write_text(content)
-    save_note(Note("r", files=[str(tmp_path / "book.ndjson")]), tmp_path)
-    with pytest.raises(Unreadable, match=sentence):
+def ndjson(folder: Path, *accounts: dict[str, Any]) -> str:
+    """Write a book with its note, and return the name of its workbook of failures."""
+    (folder / "book.ndjson").write_bytes(b"\n".join(map(msgspec.json.encode, accounts)))
+    save_note(Note("r", ["S"], files=[str(folder / "book.ndjson")]), folder)
+    return str(folder / "r.failures.xlsx")
+
+
+@pytest.mark.parametrize("text", ["x" * 32_768, "\U0001f600" * 20_000])
+def test_an_account_that_excel_cannot_hold_is_left_out_and_named(tmp_path: Path, text: str) -> None:
+    good = {"external_account_number": "G", "a": "_x0041_\1\r"}
+    name = ndjson(tmp_path, {"external_account_number": "N", "a": text}, good)
+    _, [sentence] = write_workbook("r", tmp_path, {"N": WRONG, "G": WRONG})
+    assert (
+        sentence == "Account N is not in it: a (JSON): Excel cannot hold this text unchanged. Correct it in the book."
+    )
+    assert [decoded(line) for line in WorkbookSource(name).lines()] == [good]
+
+
+def test_a_row_that_excel_cannot_hold_is_left_out_unless_its_column_is_ignored(tmp_path: Path) -> None:
+    (tmp_path / "m.csv").write_text("K;N;X\nA;Groß;\2\nB;\2;ok\n")
+    account = {"external_account_number": "K", "customers": [{"family_name": "N"}]}
+    path = tmp_path / "m.yaml"
+    path.write_text(yaml.safe_dump({"account": account, "ignore": ["X"]}))
+    save_note(Note("r", files=[str(tmp_path / "m.csv")], mapping=str(path)), tmp_path)
+    _, [sentence] = write_workbook("r", tmp_path, {"A": WRONG, "B": WRONG})
+    assert sentence.startswith("Account B is not in it: row 3, column N: Excel cannot hold")
+    assert list(load_workbook(tmp_path / "r.failures.xlsx")["book"].values) == [("K", "N", "X"), ("A", "Groß", None)]
+
+
+def test_more_columns_than_a_sheet_has_are_refused_and_no_file_is_written(tmp_path: Path) -> None:
+    ndjson(tmp_path, {"external_account_number": "N", "a": [{"b": 1}] * 20_000})
+    with pytest.raises(Unreadable, match="more columns than Excel allows"):
         write_workbook("r", tmp_path, {"N": WRONG})
     assert sorted(path.name for path in tmp_path.iterdir()) == [".importbook", "book.ndjson"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "sentence"), [('=C2&"1"', "formula without a stored value"), (12345678901234567890, "15 digits")]
+)
+def test_a_cell_that_could_be_misread_is_refused(tmp_path: Path, cell: Any, sentence: str) -> None:
+    name = ndjson(tmp_path, {"external_account_number": "N", "a": "x", "b": "y"})
+    write_workbook("r", tmp_path, {"N": WRONG})
+    workbook = load_workbook(name)
+    workbook["accounts"]["B2"] = cell
+    workbook.save(name)
+    with pytest.raises(Unreadable, match=sentence):
+        list(WorkbookSource(name).lines())
+
+
+def test_errors_of_accounts_without_a_number_and_the_service_away_are_still_json(tmp_path: Path) -> None:
+    errors = [{"attr": "a", "code": "c", "detail": "d"}]
+    for run in ("r", "before"):
+        line = {"line": 1, "payload": {"external_account_number": "N"}, "errors": errors}
+        (tmp_path / f"{run}.failures.ndjson").write_text(json.dumps(line))
+    away = {"IMPORTLEDGER_URL": "http://127.0.0.1:9", "IMPORTLEDGER_KEY": "ilk_x_y"}
+    shown = json.loads(importbook("errors", "r", "--json", "--since", "before", at=tmp_path, access=away).stdout)
+    assert shown["errors"] == shown["since"]["errors"]
+    assert (shown["errors"]["accounts"], shown["since"]["run"]) == (1, "before")
+
+
+def column_of(sheet: Worksheet, name: str) -> int:
+    return next(cell.column for cell in sheet[1] if cell.value == name)
 
 
 @pytest.mark.promise("failures-in-excel")
@@ -204,9 +250,18 @@ def test_refused_accounts_are_corrected_in_excel_and_pushed(tmp_path: Path, impo
     assert len(marked(sheet)) == 2
     for place in marked(sheet):
         sheet[place] = "+493023125123"
+    sheet.cell(2, column_of(sheet, "customers.0.email")).value = "kunde@"
+    workbook.save(tmp_path / "go.failures.xlsx")
+    assert verb("push", "go.failures.xlsx", "--run", "go").returncode == 1
+    verb("errors", "go", "--excel")
+    workbook = load_workbook(tmp_path / "go.failures.xlsx")
+    sheet = workbook["accounts"]
+    assert sheet.max_row == 2, "only the account that was refused again is there"
+    assert sheet.cell(2, column_of(sheet, "customers.0.mobile")).value == "+493023125123", "a correction stays"
+    sheet.cell(2, column_of(sheet, "customers.0.email")).value = "kunde@example.com"
     workbook.save(tmp_path / "go.failures.xlsx")
     again = verb("push", "go.failures.xlsx", "--run", "go", "--wait")
-    assert (again.returncode, "accepted 2 · replayed 0 · refused 0" in again.stdout) == (0, True), again.stdout
+    assert (again.returncode, "accepted 1 · replayed 0 · refused 0" in again.stdout) == (0, True), again.stdout
 
 
 def spec_of(value: Any) -> Any:
@@ -279,6 +334,9 @@ def test_fix_writes_a_book_with_the_suggested_corrections_and_sends_nothing(
     assert "1 account has no other problem. Nothing was sent." in verb("fix", "go").stdout
     assert (tmp_path / "go.fixed.ndjson").stat().st_mode & 0o077 == 0
     edited = json.loads((tmp_path / "go.failures.ndjson").read_bytes())
+    edited["payload"]["customers"][0]["mobile"] = "+4930123456"
+    (tmp_path / "edited.failures.ndjson").write_text(json.dumps(edited))
+    assert verb("fix", "edited", "--only", "phone").returncode == 2, "what was corrected by hand stays"
     del edited["payload"]["customers"]
     (tmp_path / "edited.failures.ndjson").write_text(json.dumps(edited))
     assert "1 account with 1 correction" in verb("fix", "edited").stdout

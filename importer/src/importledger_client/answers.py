@@ -2,6 +2,7 @@
 
 import re
 from datetime import datetime
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -17,6 +18,8 @@ class Suggestion(msgspec.Struct, frozen=True):
     name: str
     value: str
     sentence: str = ""
+    before: Any = UNSET
+    """The wrong value, as it was sent, in a file of failures."""
 
 
 class FieldError(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
+from msgspec import UNSET
 
 from importledger_client.answers import FieldError
 from importledger_client.sources import Unreadable
@@ -96,10 +97,11 @@ class FailureFiles:
         warnings: tuple[FieldError, ...] = (),
     ) -> None:
         """Add an account. Only accounts with errors are written to the NDJSON file."""
+        account = decoded_or_none(content)
         if errors:
             self._counts[0] += 1
-            self._lines.write(_encoder.encode(Failed(line, _payload(content), errors, warnings)) + b"\n")
-        account = decoded_or_none(content)
+            with_values = tuple(_with_value(error, account) for error in errors)
+            self._lines.write(_encoder.encode(Failed(line, _payload(content), with_values, warnings)) + b"\n")
         for severity, problems in ((ERROR, errors), (WARNING, warnings)):
             for problem in problems:
                 self._counts[1] += 1
@@ -122,6 +124,14 @@ class FailureFiles:
                 part.unlink()
                 if is_whole and not count and path.resolve() not in keep:
                     path.unlink(missing_ok=True)
+
+
+def _with_value(error: FieldError, account: Any) -> FieldError:
+    """Return the error with the wrong value in its suggestion."""
+    if error.suggestion is UNSET:
+        return error
+    suggestion = msgspec.structs.replace(error.suggestion, before=value_at(account, error.attr))
+    return msgspec.structs.replace(error, suggestion=suggestion)
 
 
 def private_file(path: Path) -> BinaryIO:

@@ -5,6 +5,7 @@ account and a column a path. Wrong cells are marked. The first sheet lists what 
 """
 
 import collections
+import itertools
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,10 +19,12 @@ import msgspec
 from importledger_client.answers import FieldError
 from importledger_client.display import counted, is_german
 from importledger_client.error_counts import ErrorCounts, kinds_of
+from importledger_client.mapped import Cells
 from importledger_client.mapped_source import MappedSource
 from importledger_client.mapping import Plan, read_mapping
 from importledger_client.notes import load_note
 from importledger_client.sources import STDIN, Line, Source, Unreadable, account_in
+from importledger_client.tables.reading import Table
 from importledger_client.tables.table import Cell, Dated, TableSource
 from importledger_client.tables.workbook import sheets_of
 
@@ -38,7 +41,8 @@ _JSON = " (JSON)"
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _UNSAFE = re.compile("[\0-\x08\x0b-\x1f\ufffe\uffff]|_x[0-9A-Fa-f]{4}_")
 """Texts that a workbook cannot hold, or that readers change."""
-_NOT_IN_TITLES = re.compile(r"[\[\]:*?/\\']")
+_NOT_IN_TITLES = re.compile(r"[\[\]:*?/\\'\x00-\x1f\ufffe\uffff]|_x")
+_UNHELD = "Excel cannot hold this text unchanged. Correct it in the book."
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 Failed = Mapping[str, Sequence[FieldError]]
@@ -55,39 +59,46 @@ def is_workbook(name: str) -> bool:
 
 
 def write_workbook(run: str, folder: Path, failed: Failed) -> tuple[str, list[str]]:
-    """Write the workbook of a run from its book. Return its name, and sentences on what it leaves out.
+    """Write the workbook of a run. Return its name, and sentences on the accounts that are not in it.
 
-    The note of the run names the book. Raises Unreadable if the book is not there, or has what no workbook can hold.
+    The rows are those that were pushed last, so that earlier corrections stay; of other accounts, those of the book.
+    The note of the run names both. Raises Unreadable if the book is not there.
     """
     note, path = load_note(run, folder), workbook_path(run, folder)
-    files = [file for file in note.files if file != STDIN] if note else []
-    if note is None or not files:
+    pushes = [(note.pushed, note.pushed_mapping), (note.files, note.mapping)] if note else []
+    pushes = [(files, mapping) for files, mapping in pushes if files and STDIN not in files]
+    if note is None or not pushes:
         raise Unreadable(f"This folder has no note on the files of the run {run}: push them from here.")
-    if path.name in {Path(file).name for file in files}:
-        raise Unreadable(f"{path.name} is the book of this run: correct it there.")
+    first, last = pushes[0], pushes[-1]
+    chosen = [first, last] if first != last and bool(first[1]) == bool(last[1]) else [first]
+    sources = [source for push in chosen for source in sources_at(*push, note.supplier or None)]
     with _Workbook(path) as book:
         book.write_first(failed)
-        if note.mapping:
-            missing = _write_tables(
-                book,
-                MappedSource(files, read_mapping(Path(note.mapping)), Path(note.mapping), note.supplier or None),
-                failed,
-            )
-        else:
-            missing = _write_accounts(book, [Source(file) for file in files], failed)
-    sentences = (
-        [f"{counted(missing, 'account is', 'accounts are')} not in it: not found in the book."] if missing else []
-    )
+        write = _write_tables if isinstance(sources[0], MappedSource) else _write_accounts
+        left_out, found = write(book, sources, failed)
+    missing = len(failed.keys() - found)
+    sentences = [f"Account {external or 'without a number'} is not in it: {why}" for external, why in left_out.items()]
+    if missing:
+        sentences.append(f"{counted(missing, 'account is', 'accounts are')} not in it: not found in the book.")
     if book.unexplained:
         sentences.append(f"{counted(book.unexplained, 'marked cell has', 'marked cells have')} no comment.")
     return path.name, sentences
 
 
+def sources_at(files: Sequence[str], mapping: str, supplier: str | None, *, is_strict: bool = False) -> list[Source]:
+    """Return the files as sources of accounts. Raises Unreadable."""
+    if not mapping:
+        return [WorkbookSource(file) if is_workbook(file) else Source(file) for file in files]
+    plan = read_mapping(Path(mapping))
+    plan = mapping_of(plan, files[0]) if is_workbook(files[0]) and len(files) == 1 else plan
+    return [MappedSource(files, plan, Path(mapping), supplier, is_strict=is_strict)]
+
+
 def mapping_of(plan: Plan, name: str) -> Plan:
     """Return the mapping of a book for its workbook of failures, which has a sheet for each table."""
-    titles = _titles(plan)
-    others = [sheet.title for sheet in sheets_of(name) if sheet.title not in titles.values()]
-    if missing := {*titles.values()} - {sheet.title for sheet in sheets_of(name)}:
+    titles, sheets = _titles(plan), [sheet.title for sheet in sheets_of(name)]
+    others = [title for title in sheets if title not in titles.values()]
+    if missing := {*titles.values()} - {*sheets}:
         raise Unreadable(f"{name} must have the sheet {min(missing)}, as `importbook errors --excel` has written it.")
     sources = {alias: TableSource(sheets=[title], ignore_sheets=others) for alias, title in titles.items()}
     files = {
@@ -100,12 +111,18 @@ class WorkbookSource(Source):
     """The accounts of a workbook of failures of a book of NDJSON, one for each row."""
 
     def lines(self) -> Iterator[Line]:
-        sheet = next((sheet for sheet in sheets_of(self.name) if sheet.title == ACCOUNTS), None)
-        if sheet is None:
+        """Yield the accounts. Raises Unreadable for a doubtful cell, before the first account."""
+        titles = [sheet.title for sheet in sheets_of(self.name)]
+        if ACCOUNTS not in titles:
             raise Unreadable(f"{self.name} must have a sheet {ACCOUNTS}; a book of tables needs --mapping.")
-        header = sheet.header()
-        for number, cells in sheet.rows():
-            yield Line(number, _account_of(self.name, number, header, cells))
+        chosen = TableSource(sheets=[ACCOUNTS], ignore_sheets=[title for title in titles if title != ACCOUNTS])
+        checked = Table([self.name], chosen)
+        collections.deque(checked.rows(), maxlen=0)
+        for _, sentence in checked.doubts:
+            raise Unreadable(sentence)
+        table = Table([self.name], chosen)
+        for number, cells in table.rows():
+            yield Line(number, _account_of(self.name, number, table.columns, cells))
 
 
 class _Workbook:
@@ -156,32 +173,31 @@ class _Workbook:
         self,
         title: str,
         header: Sequence[str],
-        rows: Iterable[tuple[int, Sequence[Cell]]],
-        wrong: Mapping[tuple[int, str], str],
+        rows: Iterable[tuple[Any, Sequence[Cell]]],
+        wrong: Mapping[tuple[Any, str], str],
     ) -> None:
-        """Write a sheet. `wrong` has a comment for each wrong cell, by the number of its row and its column."""
+        """Write a sheet. `wrong` has a comment for each wrong cell, by the key of its row and its column."""
         sheet = self._book.add_worksheet(title)
         if len(header) > MOST_COLUMNS:
             raise Unreadable(
                 f"The sheet {title} would have more columns than Excel allows, {MOST_COLUMNS:,}. Correct the book."
             )
         for place, column in enumerate(header):
-            sheet.write_string(0, place, self._checked(column, title, "the header"), self._head)
+            if not _is_safe(column):
+                raise Unreadable(f"Excel cannot hold the name of the column {column!r} of {title} unchanged.")
+            sheet.write_string(0, place, column, self._head)
         sheet.freeze_panes(1, 0)
-        for line, (number, cells) in enumerate(rows, 1):
+        for line, (key, cells) in enumerate(rows, 1):
             if line > MOST_ROWS:
-                raise Unreadable(
-                    f"The sheet {title} would have more rows than Excel allows, {MOST_ROWS:,}. Correct the book."
-                )
+                most = f"{MOST_ROWS:,}"
+                raise Unreadable(f"The sheet {title} would have more rows than Excel allows, {most}. Correct the book.")
             for place, (column, cell) in enumerate(zip(header, cells, strict=True)):
-                comment = wrong.get((number, column))
-                self._write(
-                    sheet, line, place, cell, f"{title}, row {number}, column {column}", is_wrong=comment is not None
-                )
+                comment = wrong.get((key, column))
+                self._write(sheet, line, place, cell, is_wrong=comment is not None)
                 if comment is not None:
                     self._comment(sheet, line, place, comment)
 
-    def _write(self, sheet: Any, line: int, place: int, cell: Cell, location: str, *, is_wrong: bool) -> None:
+    def _write(self, sheet: Any, line: int, place: int, cell: Cell, *, is_wrong: bool) -> None:
         def form(kind: str) -> Any:
             return self._formats[kind, is_wrong]
 
@@ -196,13 +212,7 @@ class _Workbook:
             case int() | Decimal() if _is_exact(cell):
                 sheet.write_number(line, place, float(cell), form("number"))
             case _:
-                sheet.write_string(line, place, self._checked(str(cell), location), form("text"))
-
-    def _checked(self, text: str, *location: str) -> str:
-        """Return a text that the workbook gives back unchanged. Raises Unreadable for another one."""
-        if len(text) > MOST_LETTERS or _UNSAFE.search(text):
-            raise Unreadable(f"{', '.join(location)}: Excel cannot hold this text unchanged. Correct it in the book.")
-        return text
+                sheet.write_string(line, place, str(cell), form("text"))
 
     def _comment(self, sheet: Any, line: int, place: int, text: str) -> None:
         self._comments += 1
@@ -212,50 +222,104 @@ class _Workbook:
             sheet.write_comment(line, place, text[:MOST_LETTERS], {"x_scale": 2.5, "author": "importbook"})
 
 
-def _write_tables(book: _Workbook, source: MappedSource, failed: Failed) -> int:
-    """Write a sheet for each table, and return the number of accounts that are not in the tables."""
-    numbers: dict[str, set[int]] = collections.defaultdict(set)
-    wrong: dict[str, dict[tuple[int, str], str]] = collections.defaultdict(dict)
-    found = set[str]()
-    for traced in source.traced(failed.keys()):
-        found.add(traced.external)
-        for alias, of_account in traced.rows.items():
-            numbers[alias].update(of_account)
-        for error in failed[traced.external]:
-            cells = traced.cells_of(error.attr)
-            for column in cells.columns:
-                _explain(wrong[cells.table], (cells.row, column), error)
-    titles = _titles(source.plan)
+class _Account(msgspec.Struct):
+    """Rows of an account by table, its wrong cells with their errors, and why it cannot be in a workbook."""
+
+    rows: dict[str, set[int]] = {}
+    wrong: list[tuple[Cells, FieldError]] = []
+    why: str = ""
+
+
+def _write_tables(book: _Workbook, sources: Sequence[Any], failed: Failed) -> tuple[dict[str, str], set[str]]:
+    """Write a sheet for each table. Return the accounts that Excel cannot hold, and those that are in the tables.
+
+    An account comes from the first source that has it.
+    """
+    found, left_out, parts = set[str](), dict[str, str](), list[tuple[MappedSource, dict[str, _Account]]]()
+    for source in sources:
+        accounts: dict[str, _Account] = {}
+        for traced in source.traced(failed.keys() - found):
+            account = accounts.setdefault(traced.external, _Account())
+            for alias, numbers in traced.rows.items():
+                account.rows.setdefault(alias, set()).update(numbers)
+            account.wrong += [(traced.cells_of(error.attr), error) for error in failed[traced.external]]
+        found |= accounts.keys()
+        _leave_out_unsafe(source, accounts)
+        left_out |= {external: account.why for external, account in accounts.items() if account.why}
+        parts.append((source, {external: account for external, account in accounts.items() if not account.why}))
+    tables = [source.whole_tables() for source, _ in parts]
+    for alias, title in _titles(sources[0].plan).items():
+        wrong: dict[tuple[Any, str], str] = {}
+        for part, (_, accounts) in enumerate(parts):
+            for cells, error in (pair for account in accounts.values() for pair in account.wrong):
+                for column in cells.columns if cells.table == alias else ():
+                    _explain(wrong, ((part, cells.row), column), error)
+        header = tables[0][alias].columns
+        rows = itertools.chain.from_iterable(
+            _rows_of(part, source, tables[part][alias], alias, header, accounts)
+            for part, (source, accounts) in enumerate(parts)
+        )
+        book.write_sheet(title, header, rows, wrong)
+    return left_out, found
+
+
+def _rows_of(
+    part: int, source: MappedSource, table: Table, alias: str, header: Sequence[str], accounts: Mapping[str, _Account]
+) -> Iterator[tuple[tuple[int, int], list[Cell]]]:
+    """Yield the rows of accounts, with their keys. Ignored cells that Excel cannot hold are left out."""
+    numbers = set[int]().union(*(account.rows.get(alias, ()) for account in accounts.values()))
+    for number, row in table.rows(is_whole=True):
+        if number in numbers:
+            cells = dict(zip(table.columns, row, strict=True))
+            yield (part, number), [cells.get(column) if _is_safe(cells.get(column)) else None for column in header]
+
+
+def _leave_out_unsafe(source: MappedSource, accounts: Mapping[str, _Account]) -> None:
+    """Set `why` of accounts with a cell that the mapping reads and Excel cannot hold."""
     for alias, table in source.whole_tables().items():
-        rows = ((number, row) for number, row in table.rows(is_whole=True) if number in numbers[alias])
-        book.write_sheet(titles[alias], table.columns, rows, wrong[alias])
-    return len(failed.keys() - found)
+        of_row: dict[int, list[_Account]] = {}
+        for account in accounts.values():
+            for number in account.rows.get(alias, ()):
+                of_row.setdefault(number, []).append(account)
+        used = [(place, name) for place, name in enumerate(table.columns) if (alias, name) in source.plan.columns]
+        for number, row in table.rows(is_whole=True):
+            for place, column in used if number in of_row else ():
+                if not _is_safe(row[place]):
+                    for account in of_row[number]:
+                        account.why = f"{table.location(number)}, column {column}: {_UNHELD}"
 
 
-def _write_accounts(book: _Workbook, sources: Sequence[Source], failed: Failed) -> int:
-    """Write the accounts of NDJSON, and return the number of accounts that are not in the files."""
+def _write_accounts(book: _Workbook, sources: Sequence[Source], failed: Failed) -> tuple[dict[str, str], set[str]]:
+    """Write the accounts of NDJSON. Return the accounts that Excel cannot hold, and those that are in the files."""
+    left_out = dict[str, str]()
 
     def accounts() -> Iterator[tuple[int, str, dict[str, Cell]]]:
-        number = 0
+        number, found = 0, set[str]()
         for source in sources:
+            here = set[str]()
             for line in source.lines():
                 external, cells = _flat(account_in(line.content))
-                if external in failed:
-                    number += 1
-                    yield number, external, cells
+                if external in failed and external not in found:
+                    here.add(external)
+                    if unheld := next((column for column, cell in cells.items() if not _is_safe(cell)), None):
+                        left_out[external] = f"{unheld}: {_UNHELD}"
+                    else:
+                        number += 1
+                        yield number, external, cells
+            found |= here
 
-    header, wrong, found = dict[str, None](), dict[tuple[int, str], str](), set[str]()
+    header, wrong, written = dict[str, None](), dict[tuple[Any, str], str](), set[str]()
     for number, external, cells in accounts():
-        found.add(external)
+        written.add(external)
         header.update(dict.fromkeys(cells))
         for error in failed[external]:
             _explain(wrong, (number, _column_of(error.attr, cells)), error)
     rows = ((number, [cells.get(column) for column in header]) for number, _, cells in accounts())
     book.write_sheet(ACCOUNTS, [*header], rows, wrong)
-    return len(failed.keys() - found)
+    return left_out, written | left_out.keys()
 
 
-def _explain(wrong: dict[tuple[int, str], str], cell: tuple[int, str], error: FieldError) -> None:
+def _explain(wrong: dict[tuple[Any, str], str], cell: tuple[Any, str], error: FieldError) -> None:
     sentence = f"{error.detail or error.code} [{error.code}]"
     if isinstance(error.suggestion, msgspec.Struct):
         sentence += f"\n→ {error.suggestion.value}: {error.suggestion.sentence}"
@@ -291,14 +355,15 @@ def _cells(value: Any, path: str) -> Iterator[tuple[str, Cell]]:
         case list() if value:
             for number, inner in enumerate(value):
                 yield from _cells(inner, f"{path}.{number}")
-        case str() if value and not _UNSAFE.search(value) and len(value) <= MOST_LETTERS:
+        case str() if value and _is_safe(value):
             yield path, value
         case bool():
             yield path, value
         case int() | Decimal() if _is_exact(value):
             yield path, value
         case _:
-            yield f"{path}{_JSON}".strip(), _encode(value).decode()
+            text = _encode(value).decode()
+            yield f"{path}{_JSON}".strip(), _UNSAFE.sub(lambda found: "".join(map(_escaped, found[0])), text)
 
 
 def _column_of(path: str, cells: Mapping[str, Cell]) -> str:
@@ -346,6 +411,17 @@ def _json_of(name: str, number: int, column: str, text: str) -> msgspec.Raw:
     except (msgspec.DecodeError, UnicodeError, RecursionError, InvalidOperation):
         raise Unreadable(f"{name}, row {number}, column {column}: the cell must be JSON.") from None
     return msgspec.Raw(text.encode())
+
+
+def _escaped(letter: str) -> str:
+    return f"\\u{ord(letter):04x}"
+
+
+def _is_safe(cell: Cell) -> bool:
+    """Return False for a text that a workbook cannot give back unchanged."""
+    if not isinstance(cell, str) or len(cell) < 5:
+        return not isinstance(cell, str) or _UNSAFE.search(cell) is None
+    return len(cell.encode("utf-16-le")) // 2 <= MOST_LETTERS and _UNSAFE.search(cell) is None
 
 
 def _is_exact(value: int | Decimal) -> bool:

@@ -20,6 +20,9 @@ class Note(msgspec.Struct):
     mode: str = "create"
     files: list[str] = []
     mapping: str = ""
+    pushed: list[str] = []
+    pushed_mapping: str = ""
+    """Files and mapping of the last push. `files` and `mapping` are those of the whole book."""
     supplier: str = ""
     """Supplier that was given for all accounts; "" if each account names its own."""
 

@@ -146,7 +146,8 @@ class Pushing:
         suppliers = self.suppliers | set(previous.suppliers if previous else ())
         if previous is not None and all(map(is_of_failures, files)):  # the first push of the run had the whole book
             files, mapping, supplier = previous.files, previous.mapping, supplier or previous.supplier
-        note = Note(self.run, sorted(suppliers), self.mode, files, mapping, supplier)
+        pushed = (self.files, self.sources[0].mapping)
+        note = Note(self.run, sorted(suppliers), self.mode, files, mapping, *pushed, supplier)
         notes.save_note(note, Path.cwd())
 
 

@@ -17,9 +17,7 @@ from importledger_client.commands import NOTHING_DONE
 from importledger_client.display import EVERY_S, counted, is_german, number, visible
 from importledger_client.error_counts import ErrorCounts
 from importledger_client.errors import NotFound
-from importledger_client.failures_workbook import WorkbookSource, is_workbook, mapping_of
-from importledger_client.mapped_source import MappedSource
-from importledger_client.mapping import read_mapping
+from importledger_client.failures_workbook import is_workbook, sources_at
 from importledger_client.sources import Source
 from importledger_client.tables.reading import is_table
 
@@ -131,14 +129,10 @@ def sources_of(
 
     With `is_strict`, an incomplete mapping yields no account.
     """
-    if mapping is not None:
-        plan = read_mapping(mapping)
-        plan = mapping_of(plan, files[0]) if is_workbook(files[0]) and len(files) == 1 else plan
-        return [MappedSource(files, plan, mapping, supplier, is_strict=is_strict)]
-    for file in files:
+    for file in files if mapping is None else ():
         if is_table(file) and not is_workbook(file):
             raise Stop(f"{file} is a table and needs --mapping. Propose one with: {command('map', 'init', file)}")
-    return [WorkbookSource(file) if is_workbook(file) else Source(file) for file in files]
+    return sources_at(files, str(mapping or ""), supplier, is_strict=is_strict)
 
 
 def out() -> Console:

@@ -40,7 +40,8 @@ class Found(msgspec.Struct):
     def add(self, external: str | None, content: bytes, errors: tuple[FieldError, ...]) -> None:
         """Add an account that was refused or has failed."""
         self.error_counts.add(kinds_of(external, content, errors))
-        self.failed[external or ""] = errors
+        known = self.failed.get(external or "", ())
+        self.failed[external or ""] = (*known, *(error for error in errors if error not in known))
 
     def numbers(self) -> dict[Kind, int]:
         return self.of_service | dict(self.error_counts.numbers)
@@ -107,9 +108,12 @@ def errors(run: str, since: str | None, is_json: bool, excel: bool, supplier: st
     --excel also writes the rows of these accounts as they are in the book, wrong cells marked, for `push`.
     """
     console = common.err() if is_json else common.out()
-    found, warned = _found(run, supplier, access)
+    found, warned = _found(run, supplier, access, console)
     if is_json:
-        click.echo(msgspec.json.encode({"run": run, "errors": found.record(), "warnings": warned.record()}).decode())
+        record = {"run": run, "errors": found.record(), "warnings": warned.record()}
+        if since:
+            record["since"] = {"run": since, "errors": _found(since, supplier, access, console)[0].record()}
+        click.echo(msgspec.json.encode(record).decode())
     else:
         _show(console, run, since, found, warned, supplier, access)
     if excel and found.failed:
@@ -141,7 +145,7 @@ def _show(
     if warned.numbers():
         warned.show(console, run, "warnings")
     if since:
-        _compare(console, numbers, since, _found(since, supplier, access)[0].numbers())
+        _compare(console, numbers, since, _found(since, supplier, access, console)[0].numbers())
 
 
 def _corrected(run: str) -> list[str]:
@@ -161,7 +165,7 @@ def _is_newer(path: Path, other: Path) -> bool:
     return not other.exists() or path.stat().st_mtime >= other.stat().st_mtime
 
 
-def _found(run: str, supplier: str | None, access: common.Access) -> tuple[Found, Found]:
+def _found(run: str, supplier: str | None, access: common.Access, console: Console) -> tuple[Found, Found]:
     """Return the errors and the warnings of a run."""
     found, warned = Found(ErrorCounts()), Found(ErrorCounts())
     for failed in read_failures(run, Path.cwd()):
@@ -181,7 +185,7 @@ def _found(run: str, supplier: str | None, access: common.Access) -> tuple[Found
         if not is_known:
             raise
         if not isinstance(error, Misconfigured):
-            common.print_line(common.out(), f"Errors and warnings that only the service has are missing: {error}")
+            common.print_line(console, f"Errors and warnings that only the service has are missing: {error}")
     return found, warned
 
 

@@ -2,7 +2,6 @@
 
 import csv
 import io
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,12 +19,6 @@ NAMES = ("phone", "iban", "postcode", "malo", "melo", "date", "blanks")
 """Kinds of corrections, as the service names them."""
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 COLUMNS = ("number", "path", "correction", "before", "after", "sentence")
-
-
-class _Change(msgspec.Struct, frozen=True):
-    path: str
-    before: Any
-    suggestion: Suggestion
 
 
 def _only(context: click.Context, parameter: click.Parameter, value: str | None) -> frozenset[str]:
@@ -48,7 +41,11 @@ def fix(run: str, only: frozenset[str]) -> int:
     console, folder = common.out(), Path.cwd()
     book, table = folder / f"{run}.fixed.ndjson", folder / f"{run}.fixed.csv"
     accounts = changes = clean = 0
-    with private_file(book) as lines, io.TextIOWrapper(private_file(table), encoding="utf-8", newline="") as rows:
+    parts = [path.with_name(f".{path.name}.part") for path in (book, table)]
+    with (
+        private_file(parts[0]) as lines,
+        io.TextIOWrapper(private_file(parts[1]), encoding="utf-8", newline="") as rows,
+    ):
         writer = csv.writer(rows)
         writer.writerow(COLUMNS)
         for failed in read_failures(run, folder):
@@ -59,13 +56,12 @@ def fix(run: str, only: frozenset[str]) -> int:
             clean += len(made) == len(failed.errors)
             lines.write(encode(account) + b"\n")
             number = shown(value_at(account, "external_account_number"))
-            for change in made:
-                found = change.suggestion
-                cells = (number, change.path, found.name, shown(change.before), found.value, found.sentence)
+            for attr, found in made:
+                cells = (number, attr, found.name, shown(found.before), found.value, found.sentence)
                 writer.writerow([neutral(cell) for cell in cells])
+    for part, path in zip(parts, (book, table), strict=True):
+        part.replace(path) if accounts else part.unlink()
     if not accounts:
-        book.unlink()
-        table.unlink()
         common.print_line(console, f"run {run}: no refused account has a suggested correction of this kind.")
         return NOTHING_DONE
     common.print_line(
@@ -75,20 +71,18 @@ def fix(run: str, only: frozenset[str]) -> int:
     return OK
 
 
-def _corrected(failed: Failed, only: frozenset[str]) -> tuple[Any, list[_Change]]:
-    """Return the account with the corrections of these kinds, and the changes."""
+def _corrected(failed: Failed, only: frozenset[str]) -> tuple[Any, list[tuple[str, Suggestion]]]:
+    """Return the account with the corrections of these kinds, and these with their paths.
+
+    A value that somebody has changed or removed in the file stays as it is.
+    """
     account, made = _decode(failed.payload), []
-    for path, suggestion in _suggestions(failed):
-        if suggestion.name in only and (before := value_at(account, path)) is not None:
-            _replace(account, path, suggestion.value)
-            made.append(_Change(path, before, suggestion))
-    return account, made
-
-
-def _suggestions(failed: Failed) -> Iterator[tuple[str, Suggestion]]:
     for error in failed.errors:
-        if isinstance(error.suggestion, Suggestion):
-            yield error.attr, error.suggestion
+        found = error.suggestion
+        if isinstance(found, Suggestion) and found.name in only and value_at(account, error.attr) == found.before:
+            _replace(account, error.attr, found.value)
+            made.append((error.attr, found))
+    return account, made
 
 
 def _replace(account: Any, path: str, value: str) -> None:
