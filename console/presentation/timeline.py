@@ -39,7 +39,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 _WORDS: dict[type[Event] | type[Unreadable], tuple[str, Tone]] = {
     imports.ImportStaged: (N_("Payload received"), ""),
-    imports.ImportStarted: (N_("Worker %(worker)s started processing, attempt %(attempt)s"), "busy"),
+    imports.ImportStarted: (N_("Processing started, attempt %(attempt)s"), "busy"),
     imports.ImportPostponed: (N_("Attempt postponed; the import will be tried again"), "warn"),
     imports.ImportProcessed: (N_("Account %(account_number)s created"), "good"),
     imports.ImportErrored: (N_("Import failed"), "bad"),

@@ -603,6 +603,11 @@ _LINES_OF_CODES = """() => {
     return new Set(Array.from(range.getClientRects(), (box) => box.top)).size; });
 }"""
 """Lines of each supplier code, once every code is as long and as wide as a code can be."""
+_DOTS_ALONE = """() => Array.from(document.querySelectorAll("td .state"), (state) => {
+  const range = document.createRange(); range.selectNodeContents(state);
+  return range.getClientRects()[0].top - state.getBoundingClientRect().top;
+}).filter((distance) => distance > 10)"""
+"""Distances of words from their dot, if a dot has a line for itself [pixels]."""
 
 
 @pytest.mark.promise("dense-tables")
@@ -614,6 +619,7 @@ def test_the_longest_supplier_code_stays_on_one_line(
         for path in ("/console/", "/console/imports/", "/console/runs/", "/console/suppliers/"):
             lines = sitting.open(path).evaluate(_LINES_OF_CODES)
             assert (set(lines), sitting.cut()) == ({1}, []), path
+            assert sitting.page.evaluate(_DOTS_ALONE) == [], path
 
 
 @pytest.mark.promise("dense-tables")

@@ -300,7 +300,7 @@ def test_the_past_is_shown_as_it_was_known_then(book: Ledger, database: Postgres
         at = f"/console/imports/{SUPPLIER}/E%2F1/"
         then = words_of(browser.get(f"{at}?as_of={first.position}").text)
         assert "Actions" not in then
-        assert "started processing" not in then
+        assert "Processing started" not in then
         differing = words_of(browser.get(f"{at}?from=1&to=4").text)
         assert "billing_postcode" in differing
         assert "20099" not in differing

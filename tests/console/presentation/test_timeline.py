@@ -33,7 +33,7 @@ def step(event: Event, translate: Any = english) -> Any:
     [
         (staged(run="monday"), "Payload received, in run monday", ""),
         (staged(is_dry_run=True), "Payload for a dry run received", ""),
-        (started(attempt=6, worker=3), "Worker 3 started processing, attempt 6", "busy"),
+        (started(attempt=6, worker=3), "Processing started, attempt 6", "busy"),
         (processed("A-7"), "Account A-7 created", "good"),
         (Unreadable(topic="x.v9", state="", error=""), "Unreadable event: x.v9", "warn"),
     ],

@@ -19,6 +19,7 @@ from console.access.saved_filters import (
 from embedded.postgres import PostgresUrls
 from eventstore.log.ledger import Ledger
 from tests.support.console import AUTHORITY, COOKIE, App, console_app, new_session, new_user, send, visitor, words_of
+from tests.support.owner_tasks import Tasks
 
 IMPORTS = "/console/imports/"
 NARROWED = f"{IMPORTS}?supplier=NORD&status=ERRORED&search=gAAAA&after=%5B1%5D"
@@ -63,6 +64,20 @@ def test_a_saved_filter_is_on_every_page_of_its_user_and_in_clear_nowhere(
     with visitor(app, {COOKIE: new_session(ledger, anna)}) as browser:
         assert send(browser, "/console/filters/remove/", {"name": "North fails"}, at=IMPORTS).status_code == 303
         assert "North fails" not in browser.get(IMPORTS).text
+
+
+@pytest.mark.promise("saved-filters")
+def test_the_filters_of_an_erased_user_are_deleted(app: App, ledger: Ledger, database: PostgresUrls) -> None:
+    anna, ben = (new_user(ledger, name=name) for name in ("Anna", "Ben"))
+    for user in (anna, ben):
+        with visitor(app, {COOKIE: new_session(ledger, user)}) as browser:
+            send(browser, "/console/filters/", {"name": "North fails", "here": NARROWED}, at=IMPORTS)
+    before = stored_texts(database)
+    operator = new_user(ledger, role="operator")
+    assert Tasks(ledger, database).done(operator, "user_erase", user_id=anna).status == "DONE"
+    [left] = stored_texts(database)
+    assert (len(before), left in before) == (2, True)
+    assert read_filters(AUTHORITY, ben, left)[0].name == "North fails"
 
 
 @pytest.mark.promise("saved-filters")
