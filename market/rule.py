@@ -271,7 +271,7 @@ def _unbroken(node: _PathNode, depth: int, names: dict[str, Any]) -> Iterator[st
         names[holds] = rule.holds
         yield f"{indent}if not {_check_expression(rule, holds, variable)}: return False"
     for name in dict.fromkeys(name for name, _ in node.children):
-        yield f"{indent}if {inner} := {variable}.{name}:"  # UNSET is false, as all that is absent and every empty array
+        yield f"{indent}if {inner} := {variable}.{name}:"  # UNSET, absent values and empty arrays are false
         if depth == 0 and (name, True) in node.children:
             yield f"{indent}    if len({inner}) >= {_ITEMS_PER_CHECK}: return False"
         if (single := node.children.get((name, False))) is not None:
@@ -294,7 +294,7 @@ def _write_checks(node: _PathNode, depth: int, path: tuple[str, ...], lines: lis
         inner = f"v{depth + 1}"
         steps = (*path, repr(name))
         lines.append(f"{indent}{inner} = {variable}.{name}")
-        lines.append(f"{indent}if {inner}:")  # UNSET is false, as all that is absent and every empty array
+        lines.append(f"{indent}if {inner}:")  # UNSET, absent values and empty arrays are false
         if is_array:
             lines.append(f"{indent}    for i{depth}, {inner} in enumerate({inner}):")
             steps = (*steps, f"i{depth}")

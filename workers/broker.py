@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol
 
-# Read by dramatiq when it is imported.
+# Dramatiq reads these variables when its package is imported.
 os.environ.setdefault("dramatiq_queue_prefetch", "3")  # one for each thread, and one more
 os.environ.setdefault("dramatiq_restart_delay", "500")
 

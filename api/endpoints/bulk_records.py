@@ -94,7 +94,7 @@ class RecordWork(BatchWork):
             return RecordItem(line, problems=whole("parse_error", error.detail), code="parse_error")
         except TooMuchWork as error:
             return RecordItem(line, problems=whole(TOO_LONG, error.detail), code=TOO_LONG)
-        except Exception as error:  # one line must not lose the others
+        except Exception as error:  # an error of one line must not lose other lines
             logger.exception("a line could not be read", reason=type(error).__name__)
             return RecordItem(line, problems=whole("error", unexpected(error)), code="error")
         return RecordItem(

@@ -142,7 +142,7 @@ def content_of(file: Path) -> tuple[bytes, bytes, str, str]:
     scripts = _INLINE_SCRIPT.findall(content) if file.suffix == ".html" else []
     allowed = sorted({f"'sha256-{base64.b64encode(hashlib.sha256(script).digest()).decode()}'" for script in scripts})
     sources = " ".join(("'self'", *allowed))
-    is_reference = file.parent in _REFERENCE  # it has fonts in its style sheet; the guide's search is a form
+    is_reference = file.parent in _REFERENCE  # style sheets of references have fonts; the guide has a search form
     fonts, forms = ("'self' data:", "'none'") if is_reference else ("'self'", "'self'")
     policy = (
         f"default-src 'none'; script-src {sources}; style-src 'self' 'unsafe-inline'; "

@@ -187,7 +187,7 @@ _abandoned: set[asyncio.Future[Any]] = set()
 def _discard(task: asyncio.Future[Any]) -> None:
     _abandoned.discard(task)
     if not task.cancelled():
-        task.exception()  # read it, so that asyncio does not report it
+        task.exception()  # asyncio reports an error that nobody read
 
 
 async def _configure(connection: AsyncConnection) -> None:

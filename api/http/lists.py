@@ -124,7 +124,7 @@ class Lists:
             finally:
                 next_page.cancel()
                 await asyncio.wait({next_page})
-                _ = next_page.cancelled() or next_page.exception()  # read it, so that asyncio does not report it
+                _ = next_page.cancelled() or next_page.exception()  # asyncio reports an error that nobody read
         yield items
 
 

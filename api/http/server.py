@@ -296,7 +296,7 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        if self.cycle.response_complete and self.cycle.body:  # the cycle may already be that of the next request
+        if self.cycle.response_complete and self.cycle.body:  # `cycle` may be the next request's
             self.cycle.body = bytearray()  # free the memory: the connection may stay open
         super().on_response_complete()
 

@@ -165,7 +165,7 @@ class ImportProcessor:
                 number = next(numbers)
                 references = references_of(account, today, is_dry_run=attempt.process.is_dry_run)
                 ready.append(Ready(attempt, number, undated_rows_of(account, number), references))
-            except Exception:  # it concerns this import alone
+            except Exception:  # other imports continue
                 logger.exception("import is postponed", stream=attempt.stream, attempt=attempt.process.attempt)
                 failures[attempt.stream] = attempt.postponed("processing_failed", self._ledger.time())
         return ready, failures

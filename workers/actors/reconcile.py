@@ -58,7 +58,7 @@ class Reconciler:
         except StoreUnavailable as unavailable:
             error = first_line(unavailable)
             raise
-        except Exception as raised:  # it concerns this job only
+        except Exception as raised:  # other jobs continue
             logger.exception("reconciliation failed", job=job)
             error = message_of(raised)
         finally:

@@ -82,7 +82,7 @@ class MailSender:
             except StoreUnavailable as error:
                 logger.warning("mails will be retried by the sweeper", reason=str(error))
                 return
-            except Exception as error:  # it concerns this e-mail only
+            except Exception as error:  # other e-mails are still sent
                 failures.append(error)
         for failure in failures:
             supervision.failed("e-mails", failure)

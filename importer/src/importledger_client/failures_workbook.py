@@ -1,7 +1,8 @@
 """RUN.failures.xlsx: the importer's own rows of the accounts that were refused or have failed, to correct in Excel.
 
-Each table of a mapped book has a sheet with its rows and all its columns. A book of NDJSON has one sheet with a row an
-account and a column a path. Wrong cells are marked. The first sheet lists what to fix first, and is not read again.
+Each table of a mapped book has a sheet with its rows and all its columns. A book of NDJSON has one sheet with a row
+for each account and a column for each path. Wrong cells are red. `push` does not read the first sheet, which lists the
+problems.
 """
 
 import collections
@@ -46,7 +47,7 @@ _UNHELD = "Excel cannot hold this text unchanged. Correct it in the book."
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 Failed = Mapping[str, Sequence[FieldError]]
-"""Errors of accounts by their numbers, "" for all accounts without one."""
+"""Errors of accounts by external account number; accounts without a number share the key ""."""
 
 
 def workbook_path(run: str, folder: Path) -> Path:
@@ -59,10 +60,10 @@ def is_workbook(name: str) -> bool:
 
 
 def write_workbook(run: str, folder: Path, failed: Failed) -> tuple[str, list[str]]:
-    """Write the workbook of a run. Return its name, and sentences on the accounts that are not in it.
+    """Write the workbook of a run. Return its name, and sentences on what the workbook leaves out.
 
-    The rows are those that were pushed last, so that earlier corrections stay; of other accounts, those of the book.
-    The note of the run names both. Raises Unreadable if the book is not there.
+    The workbook has the rows of the last push, so that earlier corrections stay; rows of other accounts are from the
+    book. The run's note names the files of the push and of the book. Raises Unreadable if the book is missing.
     """
     note, path = load_note(run, folder), workbook_path(run, folder)
     pushes = [(note.pushed, note.pushed_mapping), (note.files, note.mapping)] if note else []
@@ -108,7 +109,7 @@ def mapping_of(plan: Plan, name: str) -> Plan:
 
 
 class WorkbookSource(Source):
-    """The accounts of a workbook of failures of a book of NDJSON, one for each row."""
+    """The accounts of an NDJSON book's workbook of failures: one account in each row."""
 
     def lines(self) -> Iterator[Line]:
         """Yield the accounts. Raises Unreadable for a doubtful cell, before the first account."""
@@ -231,7 +232,7 @@ class _Account(msgspec.Struct):
 
 
 def _write_tables(book: _Workbook, sources: Sequence[Any], failed: Failed) -> tuple[dict[str, str], set[str]]:
-    """Write a sheet for each table. Return the accounts that Excel cannot hold, and those that are in the tables.
+    """Write a sheet for each table. Return the accounts that Excel cannot hold, and the accounts of the tables.
 
     An account comes from the first source that has it.
     """
@@ -327,7 +328,7 @@ def _explain(wrong: dict[tuple[Any, str], str], cell: tuple[Any, str], error: Fi
 
 
 def _titles(plan: Plan) -> dict[str, str]:
-    """Return the title of each table's sheet: its name as far as a title may have it, "book" for the main one."""
+    """Return the title of each table's sheet: the table's name as far as Excel allows it, "book" for the main table."""
     titles: dict[str, str] = {}
     for number, alias in enumerate(["", *plan.files]):
         title = _NOT_IN_TITLES.sub("-", alias or "book").strip()[:31] or "table"
@@ -337,7 +338,7 @@ def _titles(plan: Plan) -> dict[str, str]:
 
 
 def _flat(content: bytes) -> tuple[str, dict[str, Cell]]:
-    """Return the number of an account, "" without one, and its cells by the names of their columns."""
+    """Return the account's external number ("" if absent), and its cells by the names of their columns."""
     try:
         account = _decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidOperation):
@@ -367,7 +368,7 @@ def _cells(value: Any, path: str) -> Iterator[tuple[str, Cell]]:
 
 
 def _column_of(path: str, cells: Mapping[str, Cell]) -> str:
-    """Return the column of the value at a path, or the nearest one."""
+    """Return the column of the value at a path, or the column of the nearest path."""
     steps = path.removesuffix("non_field_errors").strip(".").split(".")
     while steps and steps[0]:
         at = ".".join(steps)
@@ -397,7 +398,7 @@ def _account_of(name: str, number: int, header: Sequence[str], cells: Sequence[C
 
 
 def _whole(node: Any) -> Any:
-    """Return a tree as objects and lists. The places of a list may have gaps."""
+    """Return a tree as objects and lists. The indexes of a list may have gaps."""
     if not isinstance(node, dict):
         return node
     if node and all(isinstance(step, int) for step in node):
@@ -418,14 +419,14 @@ def _escaped(letter: str) -> str:
 
 
 def _is_safe(cell: Cell) -> bool:
-    """Return False for a text that a workbook cannot give back unchanged."""
+    """Return False for a text that a workbook cannot hold unchanged."""
     if not isinstance(cell, str) or len(cell) < 5:
         return not isinstance(cell, str) or _UNSAFE.search(cell) is None
     return len(cell.encode("utf-16-le")) // 2 <= MOST_LETTERS and _UNSAFE.search(cell) is None
 
 
 def _is_exact(value: int | Decimal) -> bool:
-    """Return True for a number that a cell of Excel gives back in the same form: at most 15 digits, no exponent."""
+    """Return True if a cell of Excel keeps the number in the same form: at most 15 digits, no exponent."""
     text = str(value)
     return len(text.lstrip("-").replace(".", "")) <= 15 and text == _read_back(float(value))
 
@@ -435,7 +436,7 @@ def _read_back(value: float) -> str:
 
 
 def _moment(cell: str) -> datetime | None:
-    """Return a date of a workbook that Excel can hold, or None."""
+    """Return the date for a cell, or None if Excel cannot hold the date."""
     try:
         at = datetime.fromisoformat(cell)
     except ValueError:

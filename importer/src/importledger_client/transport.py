@@ -84,7 +84,7 @@ class Transport:
         self.url, self._key = _address(url, insecure_http=insecure_http), _key(key)
         self._retry_timeout_s, self._first_retry_timeout_s = retry_timeout_s, first_retry_timeout_s
         self._on_wait, self._traceparent = on_wait, traceparent
-        # Proxies of the environment are used for all but plain HTTP on this machine.
+        # Requests use the environment's proxies, except plain HTTP to this machine.
         uses_proxies = not (self.url.startswith("http://") and is_loopback(self.url))
         headers = {"Accept-Language": language}
         self._http = httpx.Client(
