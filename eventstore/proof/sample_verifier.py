@@ -9,7 +9,6 @@ repeats the draw.
 
 import hashlib
 import heapq
-import io
 import json
 import re
 import sys
@@ -30,6 +29,8 @@ After it, the text has the root (32 bytes), the seed (UTF-8) and the position of
 """
 POPULATION = "population.csv"
 """File beside a sample with a line POSITION;STRATUM for each account of the run, in the order of positions."""
+_BLOCK_BYTES = 1_000_000
+"""Bytes of a file that are read at a time."""
 _SAMPLE_FILE = re.compile(r"[a-z]{1,20}\.[a-z]{1,4}")
 
 
@@ -65,39 +66,46 @@ def read_population(folder: Path, statement: "Mapping[str, Any]", size: int) -> 
     """Return the positions by stratum from which a sample was drawn.
 
     Raises Invalid unless the file is the signed file, with increasing positions up to `size`, and the sample's number
-    of positions.
+    of positions. The file is read twice: its lines count only if they were signed.
     """
-    content = _sample_file(folder, statement, POPULATION)
+    _check_sample_file(folder, statement, POPULATION)
     population: dict[str, array[int]] = {}
-    last, number = 0, 0
+    last, number, digest = 0, 0, hashlib.sha256()
     try:
-        for line in io.BytesIO(content):
-            position, _, stratum = line.decode().rstrip("\n").partition(";")
-            if not last < int(position) <= size:
-                raise Invalid(f"{POPULATION}: positions must increase up to {size}: {position} does not")
-            last, number = int(position), number + 1
-            population.setdefault(stratum, array("Q")).append(last)
+        with (folder / POPULATION).open("rb") as lines:
+            for line in lines:
+                digest.update(line)
+                position, _, stratum = line.decode().rstrip("\n").partition(";")
+                if not last < int(position) <= size:
+                    raise Invalid(f"{POPULATION}: positions must increase up to {size}: {position} does not")
+                last, number = int(position), number + 1
+                population.setdefault(stratum, array("Q")).append(last)
+    except OSError as error:
+        raise Invalid(f"{POPULATION} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise Invalid(f"{POPULATION} must have lines POSITION;STRATUM") from error
+    if digest.hexdigest() != statement["files"][POPULATION]:
+        raise Invalid(f"{POPULATION} must not change while it is read")
     if number != statement["population"]:
         raise Invalid(f"{POPULATION} must have as many lines as the sample says: {statement['population']}")
     return population
 
 
-def _sample_file(folder: Path, statement: "Mapping[str, Any]", name: str) -> bytes:
-    """Return the content of a file beside a sample. Raises Invalid unless it is the file that was signed."""
-    digest = statement["files"].get(name)
+def _check_sample_file(folder: Path, statement: "Mapping[str, Any]", name: str) -> None:
+    """Raise Invalid unless the file beside a sample is the file that was signed."""
+    digest = hashlib.sha256()
     if not _SAMPLE_FILE.fullmatch(name):
         raise Invalid("a file of a sample must have a plain name")
     try:
         if (folder / name).stat().st_size > MAX_MEMBER_BYTES or not (folder / name).is_file():
             raise Invalid(f"{name} must be a file of at most {MAX_MEMBER_BYTES} bytes")
-        content = (folder / name).read_bytes()
+        with (folder / name).open("rb") as file:
+            while block := file.read(_BLOCK_BYTES):
+                digest.update(block)
     except OSError as error:
         raise Invalid(f"{name} cannot be read: {error.strerror}") from error
-    if hashlib.sha256(content).hexdigest() != digest:
+    if digest.hexdigest() != statement["files"].get(name):
         raise Invalid(f"{name} is not the file that was signed")
-    return content
 
 
 def sample_proof(number: int) -> str:
@@ -132,7 +140,7 @@ def check_sample(
     confirmed += [f"stratum {name}: {counts[name]} of {len(population[name])}" for name in population if name]
     for name in files:
         with collecting(problems, "sample"):
-            _sample_file(folder, statement, name)
+            _check_sample_file(folder, statement, name)
             confirmed.append(f"{name}: the file that was signed")
     for index, ((position, _), number) in enumerate(zip(drawn, numbers), 1):  # noqa: B905 - runs on Python 3.9
         name = sample_proof(index)

@@ -1,13 +1,15 @@
 """The draw of a sample depends on the checkpoint's root, the seed and the positions, and on nothing else. Pure."""
 
 import hashlib
+import tracemalloc
+from pathlib import Path
 from random import Random
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from eventstore.proof.sample_verifier import draw, shares
+from eventstore.proof.sample_verifier import POPULATION, draw, read_population, shares
 from eventstore.proof.verifier import Invalid
 
 ROOTS = st.binary(min_size=32, max_size=32)
@@ -82,3 +84,16 @@ def test_a_stratum_without_an_account_in_the_sample_is_refused(numbers: dict[str
 
 def test_nothing_is_drawn_from_nothing() -> None:
     assert draw(bytes(32), "", {}, 60) == []
+
+
+def test_a_population_is_never_held_as_text(folder: Path) -> None:
+    number = 300_000
+    content = b"".join(b"%d;%s\n" % (position, b"s" * 20) for position in range(1, number + 1))
+    (folder / POPULATION).write_bytes(content)
+    statement = {"population": number, "files": {POPULATION: hashlib.sha256(content).hexdigest()}}
+    tracemalloc.start()
+    population = read_population(folder, statement, number)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert list(population["s" * 20]) == list(range(1, number + 1))
+    assert most < len(content) * 0.8
