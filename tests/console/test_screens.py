@@ -468,6 +468,9 @@ def test_the_list_shows_the_masked_person_the_real_problem_and_the_run(book: Led
         assert "account_failed_validation" not in failed
         assert "monday" in row_of(page, "P-1")
         assert ("Yılmaz" in page, "yilmaz" in page) == (False, False)
+        for status, has_account in (("", True), ("PROCESSED", True), ("ERRORED", False), ("PENDING", False)):
+            listed = browser.get("/console/imports/", params={"status": status}).text
+            assert ('<th scope="col">Account</th>' in listed) == has_account, status
         exported = browser.get("/console/imports/export/").text
         assert re.search(r"E/1,ERRORED,,invalid_iban,payment_instructions\[\]\.bank_account\.iban,", exported)
 
