@@ -1,5 +1,6 @@
 """The language of docs/reference/mapping.md: joins over several tables, expressions, filters, first and last."""
 
+import contextlib
 import csv
 import json
 import re
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from importledger_client import mapped_source
+from importledger_client.engine import Engine
 from importledger_client.mapped_source import MappedSource
 from importledger_client.mapping import MappingError, read_mapping
 from importledger_client.sources import Differs, Line, Unreadable
@@ -132,6 +134,27 @@ def test_the_examples_of_the_reference_compute_what_they_promise(tmp_path: Path)
         found[task] = made[path]
     expected = ["Bau GmbH", "Musterstr.", "12a", "Müller", "Hans", "Dr.", "-3.2", "01067", "-3.2", "electricity"]
     assert [*found.values()] == expected
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM read_csv('{outside}')",
+        "COPY (SELECT 1) TO '{outside}'",
+        "ATTACH '{outside}' AS other",
+        "SELECT * FROM 'https://192.0.2.1/x.csv'",
+        "INSTALL httpfs",
+        "SET enable_external_access = true",
+    ],
+)
+def test_the_engine_itself_reads_and_writes_nothing_outside_its_folder(tmp_path: Path, sql: str) -> None:
+    """A second barrier behind the parts that an expression may have."""
+    outside, folder = tmp_path / "outside.csv", tmp_path / "engine"
+    outside.write_text("a\n1\n")
+    folder.mkdir()
+    with contextlib.closing(Engine(folder, [""])) as engine, pytest.raises(Unreadable, match="cannot be applied"):
+        engine._execute(sql.format(outside=outside))
+    assert outside.read_text() == "a\n1\n"
 
 
 @pytest.mark.parametrize(

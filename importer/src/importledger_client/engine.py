@@ -56,7 +56,13 @@ class Engine:
             "max_temp_directory_size": "1TB",
         }
         self._db = duckdb.connect(str(folder / "rows.duckdb"), config=options)
-        self._db.execute("SET autoinstall_known_extensions = false")
+        for setting in (
+            "autoinstall_known_extensions = false",
+            f"allowed_directories = [{_quoted(str(folder))}]",
+            "enable_external_access = false",  # an expression of a mapping reads no other file and no address
+            "lock_configuration = true",
+        ):
+            self._db.execute(f"SET {setting}")
         self._errors = duckdb.Error
 
     def close(self) -> None:
