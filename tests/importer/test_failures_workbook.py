@@ -38,7 +38,7 @@ NUMBERS = st.integers(-(10**20), 10**20) | st.decimals(allow_nan=False, allow_in
 SCALARS = (
     st.none() | st.booleans() | NUMBERS | st.text(max_size=12) | st.sampled_from(["=1+1", "@x", "007", " a\n", ""])
 )
-NAMES = st.sampled_from(["a", "b_1", "customers", "x.y", "0", "a (JSON)", ""])
+NAMES = st.sampled_from(["a", "b_1", "customers", "x.y", "0", "²", "a_x0041_b", "a (JSON)", ""])
 VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3), max_leaves=8
 )
@@ -206,6 +206,17 @@ def test_a_cell_that_could_be_misread_is_refused(tmp_path: Path, cell: Any, sent
     workbook.save(name)
     with pytest.raises(Unreadable, match=sentence):
         list(WorkbookSource(name).lines())
+
+
+def test_a_column_that_was_renamed_is_another_field(tmp_path: Path) -> None:
+    name = ndjson(tmp_path, {"external_account_number": "N", "a": "x"})
+    write_workbook("r", tmp_path, {"N": WRONG})
+    workbook = load_workbook(name)
+    workbook["accounts"]["B1"] = "a.²"
+    workbook.save(name)
+    assert [decoded(line) for line in WorkbookSource(name).lines()] == [
+        {"external_account_number": "N", "a": {"²": "x"}}
+    ]
 
 
 def test_errors_of_accounts_without_a_number_and_the_service_away_are_still_json(tmp_path: Path) -> None:

@@ -350,7 +350,7 @@ def _flat(content: bytes) -> tuple[str, dict[str, Cell]]:
 
 def _cells(value: Any, path: str) -> Iterator[tuple[str, Cell]]:
     match value:
-        case dict() if value and all(_PLAIN_NAME.match(name) for name in value):
+        case dict() if value and all(_PLAIN_NAME.match(name) and _is_safe(name) for name in value):
             for name, inner in value.items():
                 yield from _cells(inner, f"{path}.{name}" if path else name)
         case list() if value:
@@ -389,10 +389,10 @@ def _account_of(name: str, number: int, header: Sequence[str], cells: Sequence[C
         value = _json_of(name, number, column, str(cell)) if is_json else cell
         place, steps = tree, ["", *column.removesuffix(_JSON.strip()).strip().split(".")]
         for step in steps[:-1]:
-            place = place.setdefault(int(step) if step.isdigit() else step, {})
+            place = place.setdefault(int(step) if step.isdecimal() else step, {})
             if not isinstance(place, dict):
                 raise Unreadable(f"{name}, row {number}, column {column}: another column has this value whole.")
-        place[int(steps[-1]) if steps[-1].isdigit() else steps[-1]] = value
+        place[int(steps[-1]) if steps[-1].isdecimal() else steps[-1]] = value
     account = tree.get("", {})
     return _encode(account[""] if account.keys() == {""} else _whole(account))
 
