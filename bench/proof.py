@@ -90,6 +90,7 @@ class Proof:
         self.importbook("manifest", "book.ndjson", "-o", "go.manifest.json")
         before = self._proxy.bytes
         named, shown = self.importbook("reconcile", "go", "--manifest", "go.manifest.json", code=1)
+        wire = (self._proxy.bytes - before) / 1e6
         found = set(re.findall(r"^  (\S+): (?:missing|additional|different), ", shown, re.MULTILINE))
         memory = most_memory_of({"service": self._processes()})["service"]
         reverted = self._reverted()
@@ -102,7 +103,7 @@ class Proof:
             Bar("push with manifest and certificate [s]", pushed + certified, 90 * share, is_most=True),
             Bar("certificate [s]", certified, 10 * max(1.0, share), is_most=True),
             Bar("naming seven accounts [s]", named, 12 * max(1.0, share), is_most=True),
-            Bar("naming seven accounts, MB over the wire", (self._proxy.bytes - before) / 1e6, 5, is_most=True),
+            Bar("naming seven accounts, MB over the wire", wire, 5, is_most=True),
             Bar("accounts named wrongly or not at all", len(found ^ altered), 0, is_most=True),
             Bar(f"reverted beside {INTAKE} creates a second, accounts/s", reverted, 1_000),
             Bar("push after the revert, and certificate [s]", again + balanced, 90 * share, is_most=True),
