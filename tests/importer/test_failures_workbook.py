@@ -22,7 +22,7 @@ from openpyxl.worksheet.worksheet import Worksheet
 
 from importledger_client.answers import FieldError, Suggestion
 from importledger_client.book import ERRORS, book
-from importledger_client.failures_workbook import WorkbookSource, mapping_of, write_workbook
+from importledger_client.failures_workbook import ACCOUNTS, WorkbookSource, mapping_of, sources_at, write_workbook
 from importledger_client.mapped_source import MappedSource
 from importledger_client.mapping import read_mapping
 from importledger_client.notes import Note, save_note
@@ -313,12 +313,34 @@ def test_tables_are_rehearsed_corrected_in_excel_pushed_and_certified(
     assert "+4915123456789" in comments["B3"]
     workbook["mobil"]["B2"], workbook["mobil"]["B3"] = "+4930123456", "+4915112345679"
     workbook.save(tmp_path / "reh.failures.xlsx")
-    corrected = verb("push", "reh.failures.xlsx", "--mapping", "m.yaml", "--mode", "create", "--run", "go", "--wait")
-    assert corrected.returncode == 0, corrected.stdout + corrected.stderr
-    (tmp_path / "mobil.csv").write_text("Kunde;Mobil\nK1;+4915112345678\nK2;+4930123456\nK3;+4915112345679\n")
-    assert verb("push", *book, "--run", "go", "--manifest", "m.json", "--wait").returncode == 0
+    checked = verb("push", *book, "reh.failures.xlsx", "--mode", "validate", "--run", "reh-2")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    pushed = verb("push", *book, "reh.failures.xlsx", "--run", "go", "--manifest", "m.json", "--wait")
+    assert pushed.returncode == 0, pushed.stdout + pushed.stderr
+    assert "accepted 3" in pushed.stdout
     balanced = verb("reconcile", "go", "--manifest", "m.json")
     assert (balanced.returncode, "BALANCED" in balanced.stdout) == (0, True), balanced.stdout + balanced.stderr
+
+
+def test_accounts_of_a_workbook_replace_those_of_the_book(tmp_path: Path) -> None:
+    accounts = [{"external_account_number": str(number), "notes": ["old"]} for number in range(4)]
+    book, workbook = tmp_path / "book.ndjson", tmp_path / "go.failures.xlsx"
+    book.write_text("".join(json.dumps(account) + "\n" for account in accounts))
+    save_note(Note("go", ["ACME"], "create", [str(book)], "", [str(book)], ""), tmp_path)
+    write_workbook("go", tmp_path, {"1": (FieldError("notes.0", "invalid", "Wrong."),), "3": ()})
+    opened = load_workbook(workbook)
+    opened[ACCOUNTS]["B2"] = "new"
+    opened.save(workbook)
+
+    sources = sources_at([str(book), str(workbook)], "", None)
+
+    found = [json.loads(line.content) for source in sources for line in source.lines()]
+    assert sorted((account["external_account_number"], *account["notes"]) for account in found) == [
+        ("0", "old"),
+        ("1", "new"),
+        ("2", "old"),
+        ("3", "old"),
+    ]
 
 
 @pytest.mark.promise("suggestions-applied")

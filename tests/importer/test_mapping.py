@@ -66,6 +66,7 @@ def test_a_proposed_mapping_is_complete_if_all_columns_are_known(tmp_path: Path,
     shown = importbook("map", "check", "m.yaml", file, at=tmp_path)
     assert shown.returncode == 0, shown.stdout
     assert '"family_name": "Müller"' in shown.stdout
+    assert "row 2: Kundennummer=" in shown.stdout
 
 
 def test_unknown_columns_and_missing_fields_are_named(tmp_path: Path) -> None:

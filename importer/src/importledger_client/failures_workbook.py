@@ -24,7 +24,7 @@ from importledger_client.mapped import Cells
 from importledger_client.mapped_source import MappedSource
 from importledger_client.mapping import Plan, read_mapping
 from importledger_client.notes import load_note
-from importledger_client.sources import STDIN, Line, Source, Unreadable, account_in
+from importledger_client.sources import STDIN, Line, Source, Unreadable, account_in, number_of
 from importledger_client.tables.reading import Table
 from importledger_client.tables.table import Cell, Dated, TableSource
 from importledger_client.tables.workbook import sheets_of
@@ -87,7 +87,21 @@ def write_workbook(run: str, folder: Path, failed: Failed) -> tuple[str, list[st
 
 
 def sources_at(files: Sequence[str], mapping: str, supplier: str | None, *, is_strict: bool = False) -> list[Source]:
-    """Return the files as sources of accounts. Raises Unreadable."""
+    """Return the files as sources of accounts. Raises Unreadable.
+
+    The accounts of workbooks of failures replace those of the other files, and come first.
+    """
+    workbooks = [file for file in files if is_workbook(file)]
+    if workbooks and len(files) > 1:
+        corrected = [source for file in workbooks for source in sources_at([file], mapping, supplier)]
+        rest = sources_at([file for file in files if not is_workbook(file)], mapping, supplier, is_strict=is_strict)
+        replaced = frozenset(number_of(line.content) or "" for source in corrected for line in source.lines())
+        for source in rest:
+            source.replaced = replaced
+        return [
+            *[source for file in workbooks for source in sources_at([file], mapping, supplier, is_strict=is_strict)],
+            *rest,
+        ]
     if not mapping:
         return [WorkbookSource(file) if is_workbook(file) else Source(file) for file in files]
     plan = read_mapping(Path(mapping))
@@ -111,7 +125,7 @@ def mapping_of(plan: Plan, name: str) -> Plan:
 class WorkbookSource(Source):
     """The accounts of an NDJSON book's workbook of failures: one account in each row."""
 
-    def lines(self) -> Iterator[Line]:
+    def _all_lines(self) -> Iterator[Line]:
         """Yield the accounts. Raises Unreadable for a doubtful cell, before the first account."""
         titles = [sheet.title for sheet in sheets_of(self.name)]
         if ACCOUNTS not in titles:

@@ -30,6 +30,8 @@ _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(Line).decode
 _SHOWN_ROWS, _SHOWN_ACCOUNTS = 10_000, 1_000
 """Rows and accounts after which progress is shown."""
+SHOWN_ACCOUNTS, _MOST_ROWS = 2, 20
+"""Accounts that `map check` shows, and most rows of each of their tables."""
 _SQL_TYPES = {"number": "DECIMAL(38, 10)", "day": "DATE"}
 _TYPES = {
     "true or false": ("BOOLEAN",),
@@ -81,6 +83,8 @@ class MappedSource(Source):
         self.doubts: list[str] = []
         """Sentences on cells and sheets that the mapping must decide on."""
         self.plan = self._plan = plan
+        self.first_rows: dict[int, list[str]] = {}
+        """Rows of the first accounts, as text with their locations, by the number of the account's first row."""
         self._supplier, self._is_strict = supplier, is_strict
         self._accounts_read = 0
         self._nowhere: collections.Counter[str] = collections.Counter()
@@ -132,7 +136,7 @@ class MappedSource(Source):
         unmapped = [f"column {column}: No field uses this column." for column in self.columns_nowhere()]
         return [*self.doubts, *unmapped, *lost]
 
-    def lines(self) -> Iterator[Line]:
+    def _all_lines(self) -> Iterator[Line]:
         """Yield the accounts. Raises Unreadable, and Differs unless every row and cell is in an account or ignored."""
         with self._joined() as (engine, mapped, folder):
             lines = self._lines(engine, mapped)
@@ -326,6 +330,8 @@ class MappedSource(Source):
         """Yield the accounts, then errors for rows of the main table without a key. Raises Differs."""
         for key, first, rows in engine.accounts():
             account, errors = mapped.account(key, rows)
+            if len(self.first_rows) < SHOWN_ACCOUNTS:
+                self.first_rows[first] = [*self._shown_rows(mapped, rows)]
             yield Line(first, _encode(account), tuple(errors), key)
         for number in self._without_key:
             location = self._location("", number)
@@ -334,6 +340,19 @@ class MappedSource(Source):
         for alias, use in mapped.uses.items():
             mapped.unused.unmatched(alias, use.unread_shared())
         self._settle(mapped)
+
+    def _shown_rows(self, mapped: Mapped, rows: Mapping[str, Sequence[Sequence[Any]]]) -> Iterator[str]:
+        """Yield the location of each row of an account, and the row's cells that the mapping reads."""
+        for alias, found in rows.items():
+            for _, number, *values in found[:_MOST_ROWS]:
+                cells = [
+                    f"{column}={value}"
+                    for column, value in zip(mapped.uses[alias].columns, values, strict=False)
+                    if value is not None
+                ]
+                yield f"{alias or self.tables[alias].name}, {self._location(alias, number)}: {' · '.join(cells)}"
+            if more := len(found[_MOST_ROWS:]):
+                yield f"{alias or self.tables[alias].name}: {counted(more, 'more row')}"
 
     def _settle(self, mapped: Mapped) -> None:
         """Raise Differs unless each filled cell is in an account or named as ignored."""

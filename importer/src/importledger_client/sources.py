@@ -6,7 +6,7 @@ import io
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -72,6 +72,8 @@ class Source:
         self.mapping = ""
         """Path of the mapping, "" for NDJSON."""
         self.empty_lines = 0
+        self.replaced: Collection[str] = ()
+        """External account numbers of accounts that come from another source instead."""
         self.show: Callable[[str, float | None], object] = lambda text, share: None
         """Function that shows progress before the first line: a text, and the completed share or None."""
         self.stored: BinaryIO | None = None
@@ -85,7 +87,15 @@ class Source:
         return self.size if self.stored.closed else self.stored.tell()
 
     def lines(self) -> Iterator[Line]:
-        """Yield every line that is not empty. Raises Unreadable, and Differs if a second count differs."""
+        """Yield every line that is not empty, except replaced accounts.
+
+        Raises Unreadable, and Differs if a second count differs.
+        """
+        for line in self._all_lines():
+            if not self.replaced or line.errors or number_of(line.content) not in self.replaced:
+                yield line
+
+    def _all_lines(self) -> Iterator[Line]:
         read = 0
         with damage_named(self.name), opened(self.name, self) as stream:
             again = _Counted(stream)
@@ -282,9 +292,19 @@ def for_supplier(content: bytes, supplier: str) -> bytes:
 
 def supplier_of(content: bytes) -> str | None:
     """Return the supplier that an account names, or None."""
+    return _text_in(content, "import_supplier")
+
+
+def number_of(content: bytes) -> str | None:
+    """Return the external account number of a line's account, or None."""
+    return _text_in(account_in(content), "external_account_number")
+
+
+def _text_in(content: bytes, name: str) -> str | None:
+    """Return a text of an account, or None if the account does not have the text."""
     try:
         fields = _fields.decode(content)
         fields = _fields.decode(fields["payload"]) if "payload" in fields else fields
-        return msgspec.json.decode(fields["import_supplier"], type=str) or None
+        return msgspec.json.decode(fields[name], type=str) or None
     except (KeyError, msgspec.MsgspecError, UnicodeDecodeError):
         return None

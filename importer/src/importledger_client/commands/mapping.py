@@ -8,7 +8,7 @@ import msgspec
 from importledger_client.commands import OK, SOMETHING_WRONG, common
 from importledger_client.display import EVERY_S, Progress, counted
 from importledger_client.linking import links_of
-from importledger_client.mapped_source import MappedSource
+from importledger_client.mapped_source import SHOWN_ACCOUNTS, MappedSource
 from importledger_client.mapping import read_mapping
 from importledger_client.proposing import PRESETS, Proposed, gaps, propose
 from importledger_client.tables.delimited import Delimited
@@ -16,8 +16,6 @@ from importledger_client.tables.reading import Table, is_json, sample_of
 from importledger_client.tables.table import TableSource
 from importledger_client.value_list import read_list, write_list
 
-FIRST = 2
-"""Accounts that `check` shows."""
 SAMPLE = 200
 """Rows that `init` reads."""
 
@@ -87,7 +85,7 @@ def values(mapping: Path, file: str, output: Path | None) -> int:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.option("--supplier", metavar="CODE", help="Supplier of all accounts. [default: the one of the mapping]")
 def check(mapping: Path, file: str, supplier: str | None) -> int:
-    """Show the first accounts of a mapping and its open points.
+    """Show the first accounts of a mapping with their rows, and its open points.
 
     Exit code 1 while something is open.
     """
@@ -102,8 +100,9 @@ def check(mapping: Path, file: str, supplier: str | None) -> int:
             accounts += 1
             without_number += not line.content
             progress.show(f"made {counted(accounts, 'account')}", accounts / (source.size or accounts))
-            if accounts <= FIRST and line.content:
-                common.print_line(console, f"line {line.number}:")
+            if accounts <= SHOWN_ACCOUNTS and line.content:
+                for row in source.first_rows.get(line.number, ()):
+                    common.print_line(console, row)
                 common.print_line(console, msgspec.json.format(line.content, indent=2).decode())
     for sentence in source.written():
         common.print_line(console, sentence)
