@@ -5,9 +5,10 @@ import sys
 
 import click
 
+from cli.language import _, translate_click
 from cli.output import guard_terminal, print_line
 from cli.service.ending import Ending
-from cli.verbs import Verbs, show_examples
+from cli.verbs import Verbs, prepare_help
 from eventstore.errors import DamagedInstallation
 from system.interpreter import load_without_searching
 from telemetry.log import begin_process
@@ -22,7 +23,7 @@ def importledger() -> None:
     """Import energy accounts, and prove what happened to each."""
 
 
-show_examples(importledger)
+prepare_help(importledger)
 
 
 INTERRUPTED = 130
@@ -41,15 +42,16 @@ def main() -> None:
         form = os.environ.get("IMPORTLEDGER_LOG_FORMAT", "auto") if is_role else "auto"
         begin_process("warning", form, is_role=is_role)
         guard_terminal()
+        translate_click()
         code = importledger(standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         print_line(error.format_message())
         sys.exit(0)
     except (click.Abort, KeyboardInterrupt) as error:
         if is_interrupt(error):
-            print_line("importledger: Interrupted.", err=True)
+            print_line(_("importledger: Interrupted."), err=True)
             sys.exit(INTERRUPTED)
-        print_line("importledger: Not confirmed: nothing was done.", err=True)
+        print_line(_("importledger: Not confirmed: nothing was done."), err=True)
         sys.exit(1)
     except BrokenPipeError:  # the reader of the output has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

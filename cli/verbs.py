@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from cli.language import HelpContext
+
 GROUPS = {
     "Run": {
         "up": "cli.service.roles:up",
@@ -136,15 +138,16 @@ class Verbs(click.Group):
         if cmd_name not in self.commands:
             file, name = VERBS[cmd_name].split(":")
             command: Any = getattr(import_module(file), name)
-            show_examples(command, cmd_name)
+            prepare_help(command, cmd_name)
             self.add_command(command, cmd_name)
         return self.commands[cmd_name]
 
 
-def show_examples(command: click.Command, name: str = "") -> None:
-    """Put the examples below the help of the command and of its subcommands."""
+def prepare_help(command: click.Command, name: str = "") -> None:
+    """Put the examples below the help of the command and of its subcommands. Translate the help when it is shown."""
+    command.context_class = HelpContext
     if name in EXAMPLES:
         command.epilog = f"\b\nExample:\n  {EXAMPLES[name]}"
     if isinstance(command, click.Group):
         for word, below in command.commands.items():
-            show_examples(below, f"{name} {word}".strip())
+            prepare_help(below, f"{name} {word}".strip())

@@ -24,9 +24,9 @@ def N_(text: str) -> str:  # noqa: N802 - gettext's name for it, which its tools
     return text
 
 
-def catalogue(language: Language) -> Catalog:
-    """Return all texts of a language. English has no catalogue, because English texts are the keys."""
-    file = LOCALE / language / "console.po"
+def catalogue(language: Language, locale: Path = LOCALE, name: str = "console") -> Catalog:
+    """Return all texts of a language in a folder. English has no catalogue, because English texts are the keys."""
+    file = locale / language / f"{name}.po"
     if not file.exists():
         return Catalog(locale=language)
     with file.open("rb") as opened:
@@ -34,9 +34,9 @@ def catalogue(language: Language) -> Catalog:
 
 
 @cache
-def translations(language: Language) -> Translations:
+def translations(language: Language, locale: Path = LOCALE, name: str = "console") -> Translations:
     """Return the translator into a language. A text that is not in the catalogue stays unchanged."""
     compiled = io.BytesIO()
-    write_mo(compiled, catalogue(language))
+    write_mo(compiled, catalogue(language, locale, name))
     compiled.seek(0)
     return Translations(compiled)

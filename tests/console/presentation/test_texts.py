@@ -7,6 +7,7 @@ import pytest
 from babel.messages.extract import extract_from_dir
 
 from console.presentation.texts import LOCALE, catalogue, translations
+from tests.support.german import TERMS, texts_with, texts_without_term
 
 CONSOLE = LOCALE.parent
 METHODS = [("templates/**.html", "jinja2"), ("**.py", "python")]
@@ -68,17 +69,8 @@ def test_every_form_that_is_posted_carries_its_token(file: Path) -> None:
         assert "{{ csrf }}" in form
 
 
-GLOSSARY = (CONSOLE.parent / "docs" / "reference" / "glossary.md").read_text().partition("## On screens")[2]
-TERMS = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]*)\|$", GLOSSARY.replace("| English | German | not |", ""), re.M)
-
-
 @pytest.mark.parametrize(("english", "german", "wrong"), TERMS, ids=lambda text: text.strip() or "-")
 def test_an_english_term_has_one_german_term(english: str, german: str, wrong: str) -> None:
-    """German words are compared by their beginnings, since they have endings."""
-    named = re.compile(rf"\b({english.replace(', ', '|')})s?\b", re.I)
-    stems = [word[:4].lower() for word in german.split(", ")]
     texts = {re.sub(r"%\(\w+\)s", "", text): " ".join(strings) for text, strings in in_german().items()}
-    without = [text for text in texts if named.search(text) and not any(s in texts[text].lower() for s in stems)]
-    assert without == []
-    for word in filter(None, wrong.strip().split(", ")):
-        assert [text for text in texts.values() if re.search(rf"\b{word}", text)] == []
+    assert texts_without_term(texts, english, german) == []
+    assert texts_with(texts, wrong) == []

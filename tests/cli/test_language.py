@@ -1,0 +1,140 @@
+"""The command line speaks German if the locale asks for it: every text has a translation, in the glossary's terms."""
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from string import Formatter
+
+import click
+import pytest
+
+import cli
+from cli.language import LOCALE, NAME, WORDS
+from cli.main import importledger
+from cli.verbs import GROUPS
+from console.presentation.texts import catalogue
+from tests.support.german import TERMS, texts_with, texts_without_term
+from tests.support.running import program
+
+GERMAN = {"LC_ALL": "", "LC_MESSAGES": "", "LANG": "de_DE.UTF-8"}
+OTHER_MEANING = {"cancel, cancelled", "field", "import", "log", "run", "support"}
+"""Terms that also have another meaning in help: to run a process, a log file, a support bundle."""
+CLICK = Path(click.__file__).parent
+
+
+def texts_of(*files: Path) -> Iterator[str]:
+    """Every text that these files pass to a translation."""
+    for file in files:
+        tree = ast.parse(file.read_text())
+        imports = [
+            node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module == "cli.language"
+        ]
+        counts = any(alias.name == "counted" for node in imports for alias in node.names)
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+                continue
+            texts = [word.value for word in node.args if isinstance(word, ast.Constant) and isinstance(word.value, str)]
+            if node.func.id == "counted" and counts:
+                yield from (texts[0], f"{texts[0]}s") if len(texts) == 1 else texts
+            elif node.func.id in ("_", "N_", "ngettext"):
+                yield from texts
+
+
+def every_verb(command: click.Command = importledger) -> Iterator[click.Command]:
+    yield command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from every_verb(below)
+
+
+def help_texts() -> Iterator[str]:
+    """Every paragraph of a verb's help, and the help of each option."""
+    for verb in every_verb():
+        yield from (" ".join(text.split()) for text in inspect.cleandoc(verb.help or "").split("\n\n"))
+        yield from (option.help for option in verb.params if isinstance(option, click.Option) and option.help)
+
+
+def placeholders() -> set[str]:
+    """Words in capital letters that help shows for values."""
+    context = click.Context(importledger)
+    rows = [option.get_help_record(context) or ("", "") for verb in every_verb() for option in verb.params]
+    return {*WORDS.findall(" ".join(names for names, _ in rows)), "OPTIONS", "COMMAND", "ARGS"}
+
+
+REQUIRED = {
+    *help_texts(),
+    *GROUPS,
+    *texts_of(*Path(cli.__file__).parent.rglob("*.py")),
+    *texts_of(CLICK / "exceptions.py", CLICK / "formatting.py", CLICK / "parser.py"),
+}
+GERMAN_TEXTS = {str(message.id): str(message.string) for message in catalogue("de", LOCALE, NAME) if message.id}
+
+
+def test_every_text_is_there_in_german() -> None:
+    assert sorted(text for text in REQUIRED if not GERMAN_TEXTS.get(text)) == []
+
+
+def test_the_catalogue_has_no_unused_text() -> None:
+    used = REQUIRED | placeholders() | {*texts_of(*CLICK.glob("*.py")), "required"}
+    assert sorted(set(GERMAN_TEXTS) - used) == []
+
+
+def test_places_for_values_are_the_same_in_both_languages() -> None:
+    for text, german in GERMAN_TEXTS.items():
+        if text in help_texts():  # options and commands, but braces are no places
+            assert sorted(re.findall(r"--[a-z-]+", text)) == sorted(re.findall(r"--[a-z-]+", german)), text
+        else:
+            assert sorted(_places(text)) == sorted(_places(german)), text
+
+
+def _places(text: str) -> list[tuple[str, str | None]]:
+    return [(name, form) for _, name, form, _ in Formatter().parse(text) if name is not None]
+
+
+@pytest.mark.parametrize(("english", "german", "wrong"), TERMS, ids=lambda text: text.strip() or "-")
+def test_an_english_term_has_one_german_term(english: str, german: str, wrong: str) -> None:
+    names = re.compile(r"`[^`]*`|--[a-z-]+|\{[^}]*\}|\b[A-Z]{3,}\b")
+    texts = {names.sub("", text): names.sub("", string) for text, string in GERMAN_TEXTS.items()}
+    if english not in OTHER_MEANING:
+        assert texts_without_term(texts, english, german) == []
+    assert texts_with(texts, wrong) == []
+
+
+def test_help_is_german_in_a_german_locale() -> None:
+    shown = program("revert", "--help", environment=GERMAN).stdout
+    assert "Konten zurücknehmen, die nicht freigegeben wurden." in shown
+    assert re.search(r"--file DATEI +Datei mit externen Kontonummern, eine je Zeile\.", shown)
+    assert "Beispiel:\n    importledger revert NORDWIND" in shown
+    groups = program("--help", environment=GERMAN).stdout
+    assert "\nPrüfung:\n" in groups
+    assert re.search(r"release +Konten freigeben, sodass", groups)
+
+
+def test_errors_of_arguments_are_german() -> None:
+    missing = program("revert", environment=GERMAN, check=False)
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert missing.stderr.startswith("importledger: Es fehlt das Argument 'SUPPLIER'.\n")
+
+
+@pytest.mark.parametrize(
+    ("environment", "language"),
+    [
+        ({"LC_ALL": "", "LC_MESSAGES": "de_AT.UTF-8", "LANG": "en_US.UTF-8"}, "Aufruf"),
+        ({"LC_ALL": "en_US.UTF-8", "LC_MESSAGES": "", "LANG": "de_DE.UTF-8"}, "Usage"),
+        ({"LC_ALL": "", "LC_MESSAGES": "", "LANG": ""}, "Usage"),
+    ],
+)
+def test_the_first_variable_that_is_set_decides(environment: dict[str, str], language: str) -> None:
+    assert program("key", "--help", environment=environment).stdout.startswith(f"{language}: ")
+
+
+def test_english_does_not_load_the_catalogue() -> None:
+    """The library that reads the catalogue would slow down the start."""
+    probe = program("--version", environment={"PYTHONPROFILEIMPORTTIME": "1"})
+    assert "cli.language" in probe.stderr
+    assert "babel" not in probe.stderr
