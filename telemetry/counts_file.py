@@ -46,7 +46,7 @@ class CountsFile:
         self._is_written = False
 
     def write(self) -> None:
-        """Copy the values to the file, as far as the disk has space. Other threads may count meanwhile."""
+        """Write the values to the file. The next call repeats a failed write. Others may count meanwhile."""
         if self._is_written:
             return
         self._is_written = True  # reset before the copy, so that the next write includes later counts

@@ -99,7 +99,7 @@ TOO_LONG = "request_too_large"
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Problems of a refused line, as `places_of` returns them for counts and `names_of` for storage."""
+    """Problems of a refused line: `places` are names `code@path` for counts, `names` are the names that are stored."""
 
     places: set[str]
     names: tuple[str, ...]
@@ -115,7 +115,10 @@ def refusals_of(receipts: Sequence[Receipt]) -> dict[int, Refusal]:
 
 
 def warned_of(receipts: Sequence[Receipt]) -> dict[int, set[str]]:
-    """Return the places of the warnings of valid lines, by line number. Call it in a thread, as `refusals_of`."""
+    """Return the names (`code@path`) of the warnings of each valid line, by line number.
+
+    This is slow for many warnings: call it in a thread.
+    """
     return {r.line: places_of(r.warnings) for r in receipts if r.status == "VALID" and r.warnings}
 
 

@@ -22,7 +22,7 @@ Where = Literal["answer", "field", "latest_error", "history", "graphql"]
 """Place of a code.
 
 `answer`: `code` of an answer. `field`: `code` of an item of `errors`. `latest_error`: `code` in an import's status.
-`history`: only in events, as code@place or as the code of an event. `graphql`: `errors[].extensions.errorCode`.
+`history`: only in events, as code@path or as the code of an event. `graphql`: `errors[].extensions.errorCode`.
 """
 
 

@@ -23,7 +23,7 @@ class Requester(Protocol):
 
 
 class ConcurrencyLimit:
-    """Counts the concurrent requests: at most `per_organisation` of each organisation, and at most `total` in all."""
+    """Counts concurrent requests: at most `total` together, of which `per_organisation` of one organisation."""
 
     def __init__(self, total: int, per_organisation: int, full: Sentence, *, retry_after_s: int = 1) -> None:
         self._total = total

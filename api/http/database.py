@@ -61,7 +61,7 @@ _SELECT_NO_SCHEMA = "SELECT WHERE to_regclass('public.schema_migrations') IS NUL
 
 
 async def with_timeout(work: Awaitable[T], *, within_s: float = ANSWER_TIMEOUT_S) -> T:
-    """Return the result of the work. Raises StoreUnavailable after `within_s` seconds, as when the database hangs.
+    """Return the result of the work. Raises StoreUnavailable if it takes longer than `within_s`, so the database hangs.
 
     After the time-out, the work is cancelled, but this function returns at once, since the driver may need long to
     cancel a query.

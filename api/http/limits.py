@@ -74,7 +74,7 @@ MAX_BULK_AT_ONCE, MAX_BULK_OF_ONE = 16, 8
 MAX_FOLLOWING_AT_ONCE, MAX_FOLLOWING_OF_ONE = 200, 50
 """Event streams of a process, and of one organisation. Each stream reads the database once a second."""
 MAX_LISTS_AT_ONCE, MAX_LISTS_OF_ONE = 200, 50
-"""Lists that a process sends at the same time, in all and to one organisation. Each list keeps two pages in memory."""
+"""Lists that a process sends at the same time, and those of one organisation. Each list has two pages in memory."""
 MAX_COMPARING_AT_ONCE, MAX_COMPARING_OF_ONE = 2, 1
 """Requests of a process, and of one organisation, that compare accounts with a run.
 

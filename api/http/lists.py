@@ -76,7 +76,7 @@ ARRAY: ListFormat[Any] = ListFormat(
 class Lists:
     """Reads and sends lists, with a separate database pool.
 
-    Limits the number of concurrent lists, in all and per organisation.
+    Limits the number of concurrent lists, in total and per organisation.
     """
 
     def __init__(self, pool: AsyncConnectionPool) -> None:

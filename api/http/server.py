@@ -379,7 +379,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self.loop.call_later(LINGER_S, self.transport.close)
 
     def _language(self) -> Language:
-        """Return the language that the client prefers, as far as its header has arrived."""
+        """Return the language that the client prefers. The default if `Accept-Language` has not arrived yet."""
         fields = [value for name, value in self.headers or () if name.lower() == b"accept-language"]
         if not fields and (match := _ACCEPT_LANGUAGE.search(self._piece)):
             fields = [match[1]]

@@ -13,13 +13,14 @@ from schemas.reading.documented_paths import path_pattern
 
 INTERVAL_S = 60.0
 MAX_PLACES = 500
+"""Names `code@path` per supplier and interval. Further names are counted together under OTHER."""
 OTHER = "other"
 
 
 def places_of(problems: Iterable[Problem]) -> set[str]:
-    """Return the names under which the problems of a request are counted: `code@place`, without repetitions.
+    """Return the names under which the problems of a request are counted: `code@path`, without repetitions.
 
-    A place is the path of a field, with [] instead of the index of an item.
+    A path has [] instead of the index of an item.
     """
     return {problem_name(problem.code, path_pattern(problem.attr)) for problem in problems}
 
@@ -33,11 +34,11 @@ class RefusalCounts(CountAppends):
         self._since = now()
 
     def count(self, supplier: str, places: Iterable[str]) -> None:
-        """Count each place of a request's problems once."""
+        """Count each name (`code@path`) of a request's problems once."""
         self.add(supplier, dict.fromkeys(places, 1))
 
     def add(self, supplier: str, numbers: Mapping[str, int]) -> None:
-        """Add a number to the count of each place."""
+        """Add the numbers to the counts of a supplier's names. Beyond MAX_PLACES names, new names count as OTHER."""
         counts = self._counts.setdefault(supplier, Counter())
         for name, number in numbers.items():
             counts[name if name in counts or len(counts) < MAX_PLACES else OTHER] += number

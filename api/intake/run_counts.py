@@ -48,7 +48,7 @@ class RunCounts(CountAppends):
         self._runs: dict[tuple[str, str, Mode], _Count] = {}
 
     def refuse(self, supplier: str, run: str, mode: Mode, places: Iterable[str]) -> None:
-        """Count a refused line or request, and each place of its problems (`places_of`) once."""
+        """Count a refused line or request, and each name (`code@path`) of its problems once."""
         if not run:
             self._refusals.count(supplier, places)
             return
@@ -57,7 +57,7 @@ class RunCounts(CountAppends):
         _add_places(count.counts, places)
 
     def validate(self, supplier: str, run: str, warnings: Collection[str] = ()) -> None:
-        """Count a valid line of a run with mode `validate`, and each place of its warnings once."""
+        """Count a valid line of a run with mode `validate`, and each name (`code@path`) of its warnings once."""
         if run:
             count = self._of(supplier, run, "validate")
             count.valid += 1

@@ -116,7 +116,10 @@ def four_eyes(name: str, value: str) -> frozenset[OwnerTaskKind]:
 
 
 def places(name: str, value: str) -> dict[str, tuple[str, ...]]:
-    """Read `ORGANISATION=URL,URL`, with semicolons between organisations."""
+    """Return the object-store URLs below which an organisation's documents may be, by organisation.
+
+    The text is `ORGANISATION=URL,URL`, with semicolons between organisations.
+    """
     places: dict[str, tuple[str, ...]] = {}
     for part in filter(str.strip, value.split(";")):
         organisation, _, urls = (word.strip() for word in part.partition("="))

@@ -47,7 +47,7 @@ class _Host(msgspec.Struct):
 
 
 class HostLimit:
-    """Limits the number of concurrent tries, in all and to one for each host."""
+    """Limits the number of concurrent checks of passwords: a total limit, and one for each host."""
 
     def __init__(self, at_a_time: int) -> None:
         self._limit = asyncio.Semaphore(at_a_time)
@@ -57,7 +57,7 @@ class HostLimit:
     async def slot(self, name: str) -> AsyncIterator[None]:
         """Run the block when the limit allows it for this host.
 
-        Raises ApiError 429 if too many tries of the host wait.
+        Raises ApiError 429 if too many checks of the host wait.
         """
         host = self._hosts.setdefault(name, _Host(asyncio.Lock()))
         if host.number >= MAX_WAITING:

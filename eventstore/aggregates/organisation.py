@@ -26,8 +26,8 @@ class KeyCreated(Event, frozen=True):
 class KeyRevoked(Event, frozen=True):
     """The key and all tokens made from it are revoked.
 
-    `until_confirmed`: after a restore, the key stays revoked until an operator confirms that it was not revoked after
-    the backup.
+    `until_confirmed` is set after a restore from a backup: the restored log lacks revocations that came after the
+    backup, so every key is revoked as a precaution. An operator confirms each key that may be used again.
     """
 
     key_id: str

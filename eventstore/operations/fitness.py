@@ -127,9 +127,9 @@ def _refuse_shared_sessions(connection: Connection[Any], other: Connection[Any])
 
 
 def _refuse_false_locks(connection: Connection[Any], other: Connection[Any]) -> None:
-    """Raise UnsafeStore if advisory locks do not exclude another session exactly while one holds them.
+    """Raise UnsafeStore unless an advisory lock excludes other sessions while it is held, and only then.
 
-    Positions have the order of commits because one session at a time holds the log's lock until its commit.
+    The log depends on it: each session holds the log's lock until it commits, so positions have the order of commits.
     """
     number = secrets.randbits(62)
     with connection.transaction():

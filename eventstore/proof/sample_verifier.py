@@ -121,7 +121,11 @@ def check_sample(
     confirmed: "list[str]",
     problems: "list[str]",
 ) -> None:
-    """Check draw, files and proofs of a sample whose signature was checked. Raises Invalid if no check is possible."""
+    """Check draw, files and proofs of a sample whose signature was checked before.
+
+    Appends a sentence to `confirmed` for each check that passes, and to `problems` for each that fails. Raises Invalid
+    if the statement is not a sample, or if other accounts than those of the draw were chosen.
+    """
     try:
         supplier, run, seed, size = (statement[name] for name in ("import_supplier", "run", "seed", "size"))
         accounts = [(account["position"], account["stratum"]) for account in statement["accounts"]]

@@ -140,7 +140,8 @@ def _forget(
 ) -> None:
     """Delete the data of these streams outside of the log, then the person's data in each version of each projection.
 
-    `events` are the erasures; `remaining` is the participant's record without contacts, None for an import.
+    `events` are the erasures. `remaining` is the content of the participant's record without contacts, or None if an
+    import is erased.
     """
     for statement in _ERASE:
         connection.execute(statement.encode(), {"streams": streams, "subject": subject, "at": at})

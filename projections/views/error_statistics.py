@@ -27,7 +27,7 @@ _SOURCES: dict[type[Any], str] = {
 
 
 def project(seen: Seen) -> Iterator[tuple[str, date, str, str, str, int]]:
-    """Yield (supplier, day in German market time, source, code, path, number). Pure.
+    """Yield (supplier, day in German market time, source of the event, code, path, number of accounts). Pure.
 
     A failed import counts once: under its first problem, or without problems under the code of its failure.
     """

@@ -190,7 +190,7 @@ class AccountDifference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SupplierProgress(msgspec.Struct, frozen=True):
-    """Number of a supplier's imports, in all and by status."""
+    """Number of a supplier's imports, in total and by status."""
 
     total: int
     by_status: dict[str, int] = {}

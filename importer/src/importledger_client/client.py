@@ -224,7 +224,7 @@ class Client:
         return decoded(_DIFFERENCES, self._transport.request("POST", path, content=body, params=params).content)
 
     def progress(self, supplier: str) -> SupplierProgress:
-        """Return the number of a supplier's imports, in all and by status. Raises NotFound."""
+        """Return the number of a supplier's imports, in total and by status. Raises NotFound."""
         return self._read(_SUPPLIER_PROGRESS, "suppliers", supplier, "progress")
 
     def pull(self, supplier: str) -> Generator[list[Content], None, None]:

@@ -47,11 +47,13 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 def compared(manifest: Mapping[str, Any], totals: Mapping[str, Any]) -> Comparison:
-    """Compare a manifest with the platform's totals.
+    """Return the differences between a manifest of the source and the platform's totals.
 
-    `totals` has the shape of a manifest, with the setting `unknown_fields` and the number `erased`.
+    `totals` has the shape of a manifest. Added are `unknown_fields`, the platform's setting for fields that the
+    contract does not name, and `erased`, the number of erased records.
 
-    Totals of a certificate have a digest over all buckets instead of the buckets.
+    Totals that were read from a certificate have one digest over all buckets instead of the buckets. Then the buckets
+    that differ are not known.
     """
     differences = [*_of_counts(manifest, totals), *_of_ledgers(manifest, totals)]
     undocumented = manifest.get("undocumented", {})

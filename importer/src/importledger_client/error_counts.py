@@ -29,7 +29,7 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 class Cause(NamedTuple):
-    """Errors with one code: accounts that have it, and the share of all accounts that have no other [percent]."""
+    """Errors with one code: accounts with it, and the share of accounts without errors of other codes [percent]."""
 
     code: str
     accounts: int
@@ -72,7 +72,7 @@ class ErrorCounts:
         return sorted(self.numbers, key=lambda kind: (-self.numbers[kind], kind))
 
     def clears(self, kinds: Iterable[Kind]) -> float:
-        """Return the share of accounts with only these kinds of errors [percent]."""
+        """Return the share of accounts whose errors are all of these kinds [percent]."""
         chosen_kinds = frozenset(kinds)
         cleared = sum(times for found, times in self._sets.items() if found <= chosen_kinds)
         return 100 * cleared / self.accounts if self.accounts else 0.0

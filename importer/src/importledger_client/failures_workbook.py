@@ -342,7 +342,7 @@ def _explain(wrong: dict[tuple[Any, str], str], cell: tuple[Any, str], error: Fi
 
 
 def _titles(plan: Plan) -> dict[str, str]:
-    """Return the title of each table's sheet: the table's name as far as Excel allows it, "book" for the main table."""
+    """Return the titles of the tables' sheets: the table's name, shortened for Excel; "book" for the main table."""
     titles: dict[str, str] = {}
     for number, alias in enumerate(["", *plan.files]):
         title = _NOT_IN_TITLES.sub("-", alias or "book").strip()[:31] or "table"

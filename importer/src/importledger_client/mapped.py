@@ -41,11 +41,17 @@ class Cells(NamedTuple):
 
 
 class _Value(NamedTuple):
-    """Index of an expression's value in each row, and index of the number of the reader that failed."""
+    """Expression of a mapping, computed by the engine for each row."""
 
     place: int
+    """Index in the row of the expression's value."""
     failed: int | None
+    """Index in the row of a position in `readers`: the first conversion that failed, or None in rows without one.
+
+    None if the expression has no conversions.
+    """
     readers: list[Conversion]
+    """Conversions of the columns that the expression reads."""
 
 
 class Mapped:
@@ -106,7 +112,7 @@ class Mapped:
     def _value(self, table: str, text: str) -> _Value:
         """Register an expression of a table with the engine.
 
-        Return the indexes of its results in the engine's rows (value, number of the conversion that failed), and the
+        Return the indexes of its results in the engine's rows (value, position of the conversion that failed), and the
         conversions.
         """
         use, readers = self.uses[table], list[Conversion]()
