@@ -32,7 +32,7 @@ from tests.support.verbs import logging_as_before
 # Of hundreds of processes, each would compile all that it reads where an environment forbids to keep that.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# The command line speaks German in a German shell; tests compare its English texts.
+# The command lines speak German in a German shell; tests compare their English texts.
 os.environ["LC_ALL"] = "C.UTF-8"
 # A shell starts background jobs with Ctrl-C ignored, and programs inherit that: tests interrupt programs.
 signal.signal(signal.SIGINT, signal.default_int_handler)

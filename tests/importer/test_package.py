@@ -30,7 +30,7 @@ def test_the_wheel_holds_one_package_and_nothing_else(tmp_path: Path) -> None:
         names = set(archive.namelist())
         top = {name.split("/", 1)[0] for name in names}
         assert {name for name in top if not name.endswith(".dist-info")} == {"importledger_client"}
-        for name in ("account.json", "columns.yaml", "contract.json", "records.json", "py.typed"):
+        for name in ("account.json", "columns.yaml", "contract.json", "german.yaml", "records.json", "py.typed"):
             assert f"importledger_client/{name}" in names
         (entry,) = [name for name in names if name.endswith("entry_points.txt")]
         assert b"importbook = importledger_client.commands.main:main" in archive.read(entry)

@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from importledger_client.display import counted
 from importledger_client.manifest import SHOWN_COUNTS, sums_filled
 
 _WIDTH, _HEIGHT, _LEFT, _TOP = 595, 842, 60, 780
@@ -47,7 +46,8 @@ def _lines(certificate: Mapping[str, Any], manifest: Mapping[str, Any]) -> Itera
     for code in [*ledgers][:MOST_LEDGERS]:
         yield "F3", 9, f"{('ledger ' + code)[:28]:<28}{ledgers[code]['balance_sum']:>28}"
     if len(ledgers) > MOST_LEDGERS:
-        yield "F3", 9, f"and {counted(len(ledgers) - MOST_LEDGERS, 'more ledger')}, see the JSON"
+        more = len(ledgers) - MOST_LEDGERS
+        yield "F3", 9, f"and {more:,} more ledger{'s' if more > 1 else ''}, see the JSON"
     yield "F1", 11, ""
     yield "F1", 11, "Every field of every account has the same values on both sides; none is unaccounted for."
     yield "F1", 11, ""

@@ -1,6 +1,5 @@
 """Output for people: progress as a bar in a terminal or as lines in a log, numbers, durations and foreign text."""
 
-import os
 import time
 import unicodedata
 from typing import Self
@@ -11,26 +10,25 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from importledger_client.language import _, is_german
+
 EVERY_S = 5.0
 """Interval of progress lines in a log [seconds]."""
 BAR_WIDTH = 30
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Unicode categories: control characters, bidirectional and zero-width marks, line and paragraph separators."""
+_GERMAN_SIGNS = str.maketrans(",.", ".,")
 
 
-def is_german() -> bool:
-    """Return True if the environment asks for German, as POSIX says: LC_ALL, else LC_MESSAGES, else LANG."""
-    names = (os.environ.get(name, "") for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
-    return next(filter(None, names), "").startswith("de")
-
-
-def number(value: float) -> str:
-    return f"{value:,.0f}"
+def number(value: float, digits: int = 0) -> str:
+    """Return a number with separators of thousands: 1,234.5, or 1.234,5 in German."""
+    text = f"{value:,.{digits}f}"
+    return text.translate(_GERMAN_SIGNS) if is_german() else text
 
 
 def counted(value: float, singular: str, plural: str = "") -> str:
     """Return a number with its noun: "1 line", "2 lines". `plural` is the plural unless it is the noun with an s."""
-    return f"{number(value)} {singular if value == 1 else plural or singular + 's'}"
+    return f"{number(value)} {_(singular if value == 1 else plural or singular + 's')}"
 
 
 def duration(seconds: float) -> str:
@@ -71,7 +69,7 @@ class Pace:
             parts.append(f"{100 * share:.0f} %")
         parts.append(f"{number(self.rate(done))}/s")
         if refused:
-            parts.append(f"refused {number(refused)}")
+            parts.append(f"{_('refused')} {number(refused)}")
         if share and share < 1:
             parts.append(f"ETA {duration(self.seconds * (1 - share) / share) if self.seconds >= 1 else '–'}")
         return " · ".join(parts)

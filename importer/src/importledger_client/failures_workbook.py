@@ -18,8 +18,9 @@ from typing import Any
 import msgspec
 
 from importledger_client.answers import FieldError
-from importledger_client.display import counted, is_german
+from importledger_client.display import counted
 from importledger_client.error_counts import ErrorCounts, kinds_of
+from importledger_client.language import is_german
 from importledger_client.mapped import Cells
 from importledger_client.mapped_source import MappedSource
 from importledger_client.mapping import Plan, read_mapping

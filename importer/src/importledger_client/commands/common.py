@@ -14,10 +14,11 @@ from rich.console import Console
 
 from importledger_client import notes
 from importledger_client.commands import NOTHING_DONE
-from importledger_client.display import EVERY_S, counted, is_german, number, visible
+from importledger_client.display import EVERY_S, counted, number, visible
 from importledger_client.error_counts import ErrorCounts
 from importledger_client.errors import NotFound
 from importledger_client.failures_workbook import is_workbook, sources_at
+from importledger_client.language import is_german
 from importledger_client.sources import Source
 from importledger_client.tables.reading import is_table
 

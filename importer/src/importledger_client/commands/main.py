@@ -32,16 +32,20 @@ def run(words: Sequence[str] | None = None) -> int:
     """Run a verb with its arguments [default: those of the process], and return its exit code."""
     import click  # importing takes a moment, in which Ctrl-C must work, too
 
+    from importledger_client.language import _, translate_click
+
+    translate_click()  # before the verbs: click translates some texts when an option is defined
+
     from importledger_client.commands.common import Stop
-    from importledger_client.commands.verbs import importbook
+    from importledger_client.commands.verbs import importbook, translated
     from importledger_client.display import visible
     from importledger_client.errors import ImportLedgerError
     from importledger_client.sources import Differs, Unreadable
 
     try:
-        code = importbook(words, standalone_mode=False)
+        code = translated(importbook)(words, standalone_mode=False)
     except click.exceptions.Abort:  # click raises Abort for Ctrl-C
-        sentence, code = "Interrupted.", INTERRUPTED
+        sentence, code = _("Interrupted."), INTERRUPTED
     except click.ClickException as error:
         error.show()
         return NOTHING_DONE

@@ -1,5 +1,10 @@
 """The command with its verbs, in the groups of its help. Each verb is in the file of its name."""
 
+import copy
+import inspect
+import re
+from typing import TypeVar
+
 import click
 
 from importledger_client.commands.errors import errors
@@ -12,12 +17,15 @@ from importledger_client.commands.pull import pull
 from importledger_client.commands.push import push
 from importledger_client.commands.reconcile import reconcile
 from importledger_client.commands.watch import watch
+from importledger_client.language import _, translatable
+
+C = TypeVar("C", bound=click.Command)
 
 GROUPS = {
-    "Prepare a book": (generate, profile, map_),
-    "Send it": (push, watch, errors, fix),
-    "Prove that it is complete": (manifest, reconcile),
-    "Take it out again": (pull,),
+    translatable("Prepare a book"): (generate, profile, map_),
+    translatable("Send it"): (push, watch, errors, fix),
+    translatable("Prove that it is complete"): (manifest, reconcile),
+    translatable("Take it out again"): (pull,),
 }
 
 
@@ -26,8 +34,9 @@ class _Verbs(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for heading, verbs in GROUPS.items():
-            with formatter.section(heading):
-                formatter.write_dl([(verb.name or "", verb.get_short_help_str(100)) for verb in verbs])
+            with formatter.section(_(heading)):
+                shown = [self.commands[verb.name or ""] for verb in verbs]
+                formatter.write_dl([(verb.name or "", verb.get_short_help_str(100)) for verb in shown])
 
 
 @click.group(
@@ -47,3 +56,32 @@ def importbook() -> None:
 for _verbs in GROUPS.values():
     for _verb in _verbs:
         importbook.add_command(_verb)
+
+
+def translated(command: C) -> C:
+    """Return a copy of a command, with its help and the help of its options and verbs in the user's language."""
+    made = copy.copy(command)
+    made.help = "\n\n".join(map(_, paragraphs(command.help)))
+    made.epilog = (command.epilog or "").replace("Example:", _("Example:"))
+    made.options_metavar = _(command.options_metavar or "")
+    made.params = [copy.copy(parameter) for parameter in command.params]
+    for parameter in made.params:
+        parameter.metavar = _(metavar_of(parameter)) or None
+        if isinstance(parameter, click.Option):
+            parameter.help = _(parameter.help or "")
+    if isinstance(made, click.Group):
+        made.subcommand_metavar = _(made.subcommand_metavar or "")
+        made.commands = {name: translated(verb) for name, verb in made.commands.items()}
+    return made
+
+
+def paragraphs(text: str | None) -> list[str]:
+    """Return the paragraphs of a help, each in one line."""
+    return [" ".join(part.split()) for part in re.split(r"\n\s*\n", inspect.cleandoc(text or ""))]
+
+
+def metavar_of(parameter: click.Parameter) -> str:
+    """Return the name of a parameter's value in the help, "" for click's choice."""
+    if parameter.metavar is None and isinstance(parameter, click.Argument):
+        return (parameter.name or "").upper()
+    return parameter.metavar or ""

@@ -1,0 +1,154 @@
+"""importbook in German: each text has a German one with the same values, and verbs speak the user's language."""
+
+import ast
+import re
+import string
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+import importledger_client
+from importledger_client.commands.verbs import importbook as verbs
+from importledger_client.commands.verbs import metavar_of, paragraphs
+from tests.support.folders import ROOT
+from tests.support.importbook import COMMAND, environment
+
+PACKAGE = Path(importledger_client.__file__).parent
+CLICK = ("core.py", "decorators.py", "exceptions.py", "formatting.py", "parser.py", "types.py")
+"""Modules of click with the texts that users of verbs can see."""
+GLOSSARY = (ROOT / "docs" / "reference" / "glossary.md").read_text().partition("## On screens")[2]
+TERMS = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]*)\|$", GLOSSARY.replace("| English | German | not |", ""), re.M)
+_CODE = re.compile(r"`[^`]*`|\{[^}]*\}")
+
+
+@cache
+def german() -> dict[str, str]:
+    texts = yaml.safe_load((PACKAGE / "german.yaml").read_text())
+    assert isinstance(texts, dict)
+    return texts
+
+
+def calls(folder: Path, *names: str) -> Iterator[tuple[str, ast.Call]]:
+    """Yield the calls of these functions in the Python files of a folder, with their places."""
+    for file in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
+                yield f"{file.relative_to(folder)}:{node.lineno}", node
+
+
+def constants(nodes: list[ast.expr]) -> list[str]:
+    """Return the constant texts of arguments, with both texts of a conditional expression."""
+    parts = [part for node in nodes for part in ((node.body, node.orelse) if isinstance(node, ast.IfExp) else (node,))]
+    return [part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+
+
+@cache
+def texts_of_package() -> dict[str, str]:
+    """Return the texts that the package's functions translate, with their places."""
+    found = {text: at for at, call in calls(PACKAGE, "_", "translatable") for text in constants(call.args[:1])}
+    for at, call in calls(PACKAGE, "counted"):
+        if words := constants(call.args[1:]):
+            found |= {words[0]: at, (words[1] if len(words) > 1 else f"{words[0]}s"): at}
+    return found
+
+
+def texts_of_help(command: click.Command) -> Iterator[str]:
+    """Yield the texts in the help of a command and of the verbs below it."""
+    yield from paragraphs(command.help)
+    yield from (parameter.help or "" for parameter in command.params if isinstance(parameter, click.Option))
+    for verb in command.commands.values() if isinstance(command, click.Group) else ():
+        yield from texts_of_help(verb)
+
+
+def metavars(command: click.Command) -> Iterator[str]:
+    """Yield the names of values in the help of a command and of the verbs below it."""
+    yield from map(metavar_of, command.params)
+    for verb in command.commands.values() if isinstance(command, click.Group) else ():
+        yield from metavars(verb)
+
+
+@cache
+def texts_of_click() -> set[str]:
+    found = calls(Path(click.__file__).parent, "_", "ngettext")
+    return {text for at, call in found if at.split(":")[0] in CLICK for text in constants(call.args)}
+
+
+def names(text: str) -> list[str]:
+    """Return the names of the values in a text."""
+    return sorted(name.split("!")[0] for _, name, _, _ in string.Formatter().parse(text) if name)
+
+
+def test_every_text_has_a_german_text() -> None:
+    places = dict.fromkeys(filter(None, texts_of_help(verbs)), "help") | texts_of_package()
+    assert {text: at for text, at in places.items() if text not in german()} == {}
+
+
+def test_every_german_text_is_used_and_has_the_same_values() -> None:
+    placed = {"[OPTIONS]", "COMMAND [ARGS]...", "file", "directory", "path", "required", *metavars(verbs)}
+    assert german().keys() - {*placed, *texts_of_help(verbs), *texts_of_package(), *texts_of_click()} == set()
+    assert [text for text, translation in german().items() if names(text) != names(translation)] == []
+
+
+def test_every_text_gets_the_values_that_it_names() -> None:
+    for at, call in calls(PACKAGE, "_"):
+        given = sorted(keyword.arg or "" for keyword in call.keywords)
+        for text in constants(call.args[:1]):
+            assert names(text) == given if given else "{" not in text, at
+
+
+def test_no_function_that_translates_has_another_variable_of_this_name() -> None:
+    for file in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                uses = [type(name.ctx) for name in ast.walk(node) if isinstance(name, ast.Name) and name.id == "_"]
+                assert len(set(uses)) < 2, f"{file.name}: {node.name}"
+
+
+@pytest.mark.parametrize(("english", "german_terms", "wrong"), TERMS, ids=lambda text: text.strip() or "-")
+def test_an_english_term_has_one_german_term(english: str, german_terms: str, wrong: str) -> None:
+    """Compare German words by their beginnings, since they have endings."""
+    named = re.compile(rf"\b({english.replace(', ', '|')})s?\b", re.I)
+    stems = [word[:4].lower() for word in german_terms.split(", ")]
+    texts = {_CODE.sub("", text): _CODE.sub("", translation) for text, translation in german().items()}
+    assert [text for text in texts if named.search(text) and not any(s in texts[text].lower() for s in stems)] == []
+    for word in filter(None, wrong.strip().split(", ")):
+        assert [text for text in texts.values() if re.search(rf"\b{word}", text)] == []
+
+
+def in_german(*words: str, at: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a verb as a process with a German environment."""
+    german_shell = environment() | {"LC_ALL": "", "LC_MESSAGES": "", "LANG": "de_DE.UTF-8"}
+    return subprocess.run([*COMMAND, *words], cwd=at, env=german_shell, capture_output=True, text=True, timeout=60)
+
+
+def test_help_is_german() -> None:
+    shown = in_german("--help").stdout
+    for part in (
+        "Aufruf: ",
+        "\nBestand vorbereiten:\n",
+        "  -h, --help  Zeigt diese Hilfe.",
+        "  Beispiel: importbook push ",
+    ):
+        assert part in shown
+    shown = in_german("map", "init", "--help").stdout
+    for part in (
+        " map init [OPTIONEN] DATEI…",
+        "  Er entsteht aus den Namen der Spalten",
+        "[Standard: generic]",
+    ):
+        assert part in shown
+
+
+def test_a_wrong_call_gets_german_sentences() -> None:
+    wrong = in_german("push", "book.ndjson", "--mod", "x")
+    assert (wrong.returncode, wrong.stderr.splitlines()[-1]) == (
+        2,
+        "Fehler: Die Option '--mod' gibt es nicht. Meinten Sie '--mode'?",
+    )
+    missing = in_german("reconcile", "go", "--manifest", "none.json").stderr
+    assert "Ungültiger Wert für '--manifest': Datei 'none.json' gibt es nicht." in missing
