@@ -131,7 +131,7 @@ def test_help_is_german() -> None:
     for part in (
         "Aufruf: ",
         "\nBestand vorbereiten:\n",
-        "  -h, --help  Zeigt diese Hilfe.",
+        "  -h, --help  Diese Hilfe anzeigen und beenden.",
         "  Beispiel: importbook push ",
     ):
         assert part in shown
@@ -148,7 +148,7 @@ def test_a_wrong_call_gets_german_sentences() -> None:
     wrong = in_german("push", "book.ndjson", "--mod", "x")
     assert (wrong.returncode, wrong.stderr.splitlines()[-1]) == (
         2,
-        "Fehler: Die Option '--mod' gibt es nicht. Meinten Sie '--mode'?",
+        "Fehler: Es gibt keine Option '--mod'. Meinten Sie '--mode'?",
     )
     missing = in_german("reconcile", "go", "--manifest", "none.json").stderr
     assert "Ungültiger Wert für '--manifest': Datei 'none.json' gibt es nicht." in missing

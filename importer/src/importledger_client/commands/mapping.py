@@ -85,9 +85,9 @@ def values(mapping: Path, file: str, output: Path | None) -> int:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.option("--supplier", metavar="CODE", help="Supplier of all accounts. [default: the one of the mapping]")
 def check(mapping: Path, file: str, supplier: str | None) -> int:
-    """Show the first accounts of a mapping with their rows, and its open points.
+    """Show the first accounts of a mapping, and its open points.
 
-    Exit code 1 while something is open.
+    Prints each account with its rows. Exit code 1 while something is open.
     """
     console = common.out()
     plan = read_mapping(mapping)
