@@ -7,6 +7,7 @@ from typing import Any
 from psycopg import Connection
 
 from cli.addresses import answer_of
+from cli.language import _
 from eventstore.aggregates import import_process, supplier
 from eventstore.errors import OperatorError
 from eventstore.log.rows import rows_of
@@ -33,7 +34,7 @@ def require_supplier(connection: Connection[Any], code: str) -> None:
     if connection.execute(_SELECT_EVENT, (supplier.stream_of(code),)).rowcount:
         return
     codes = [name for (name,) in rows_of(connection, _SELECT_SUPPLIERS)]
-    raise NotFound(f"There is no import supplier {code}{suggestion(code, codes)}.")
+    raise NotFound(_("There is no import supplier {code}{hint}.", code=code, hint=suggestion(code, codes)))
 
 
 def require_import(connection: Connection[Any], code: str, external: str) -> None:
@@ -42,7 +43,8 @@ def require_import(connection: Connection[Any], code: str, external: str) -> Non
         return
     require_supplier(connection, code)
     similar = [name for (name,) in rows_of(connection, _SELECT_ALIKE, code, external)]
-    raise NotFound(f"There is no import of {external} for {code}{suggestion(external, similar)}.")
+    hint = suggestion(external, similar)
+    raise NotFound(_("There is no import of {external} for {code}{hint}.", external=external, code=code, hint=hint))
 
 
 def require_run(connection: Connection[Any], code: str, run: str) -> None:
@@ -54,20 +56,20 @@ def require_run(connection: Connection[Any], code: str, run: str) -> None:
     wait_for_runs(connection)
     runs = [name for (name,) in rows_of(connection, _SELECT_RUNS, code)]
     if run not in runs:
-        raise NotFound(f"There is no run {run} of {code}{suggestion(run, runs)}.")
+        raise NotFound(_("There is no run {run} of {code}{hint}.", run=run, code=code, hint=suggestion(run, runs)))
 
 
 def require_stream(connection: Connection[Any], stream: str) -> None:
     """Raise NotFound if the stream has no event."""
     if not connection.execute(_SELECT_EVENT, (stream,)).rowcount:
-        raise NotFound(f"There is no event of {stream}.")
+        raise NotFound(_("There is no event of {stream}.", stream=stream))
 
 
 def suggestion(typed: str, present: Iterable[str]) -> str:
     """Return `, but there is X` if a name is similar or differs only in case, else ""."""
     original_case = {name.lower(): name for name in present}
     matches = get_close_matches(typed.lower(), original_case, n=1, cutoff=0.8)
-    return f", but there is {original_case[matches[0]]}" if matches else ""
+    return _(", but there is {name}", name=original_case[matches[0]]) if matches else ""
 
 
 def reason_texts(reasons: Iterable[str]) -> dict[str, str]:

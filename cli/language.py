@@ -7,6 +7,7 @@ import gettext
 import os
 import re
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from string import Formatter
 from typing import Any
@@ -41,6 +42,44 @@ def _(text: str, **values: Any) -> str:
 
     german = translations("de", LOCALE, NAME).gettext(text)
     return _German().vformat(german, (), values) if values else german
+
+
+def translated(text: object) -> str:
+    """Return an error or a sentence of another package in the user's language. Its values are already in the text."""
+    shown = str(text)
+    if not is_german():
+        return shown
+    if german := getattr(text, "german", ""):
+        return str(german)
+    for pattern, german in _sentences():
+        if found := pattern.fullmatch(shown):
+            # single words are names, such as codes and numbers of accounts
+            return german.format_map({name: translated(v) if " " in v else v for name, v in found.groupdict().items()})
+    if number := re.fullmatch(r"([0-9,]+) ([a-z ]+)", shown):
+        return f"{number[1].translate(_GERMAN_SIGNS)} {_(number[2])}"
+    return shown
+
+
+@cache
+def _sentences() -> list[tuple[re.Pattern[str], str]]:
+    """Return a pattern for each text whose places have no format, and its translation. Longer texts are first."""
+    from console.presentation.texts import catalogue  # imported here, as above
+
+    texts = {str(message.id): str(message.string) for message in catalogue("de", LOCALE, NAME) if message.id}
+    patterns = {text: _pattern(text) for text in sorted(texts, key=len, reverse=True)}
+    return [(pattern, texts[text]) for text, pattern in patterns.items() if pattern]
+
+
+def _pattern(text: str) -> re.Pattern[str] | None:
+    """Return a pattern of a text with its values; None if its places have formats, or if it has hardly a word."""
+    parts = list(Formatter().parse(text))
+    if any(form or conversion for _word, _name, form, conversion in parts) or sum(len(part[0]) for part in parts) < 6:
+        return None
+    pattern = re.escape(text)
+    for name in {name for _word, name, *_format in parts if name}:
+        place = re.escape(f"{{{name}}}")
+        pattern = pattern.replace(place, f"(?P<{name}>.+)", 1).replace(place, f"(?P={name})")
+    return re.compile(pattern, re.DOTALL)
 
 
 def counted(number: int, singular: str, plural: str = "") -> str:

@@ -14,6 +14,7 @@ from api.access.api_key import new_api_key
 from api.endpoints.supplier_settings import SUPPLIER_SETTINGS
 from cli.addresses import admin_url
 from cli.known import reason_texts, require_supplier, suggestion
+from cli.language import N_, _, translated
 from cli.output import ShortText, json_option, lines_option, print_line, print_result, text_of
 from cli.proposing import is_proposed
 from cli.service.settings import SettingError
@@ -29,6 +30,11 @@ from projections.views.access_key import SELECT_KEYS
 from projections.views.import_supplier import SELECT_SUPPLIERS
 from workers.operations import ORGANISATION_NAME, SUPPLIER_CODE, change_supplier_status, operate
 
+_STATES: dict[suppliers.SupplierStatus, str] = {
+    "ongoing": N_("is ongoing"),
+    "paused": N_("is paused"),
+    "complete": N_("is complete"),
+}
 RATE = re.compile(r"([1-9][0-9]{0,4}|100000)/s\Z")
 
 
@@ -58,8 +64,10 @@ def open_owner_ledger() -> Iterator[Ledger]:
             row = connection.execute("SELECT has_table_privilege('access_key', 'UPDATE') AS may").fetchone()
         if not (row and row["may"]):
             raise SettingError(
-                "Changes of keys and users need the rights of the database's owner. Set DATABASE_ADMIN_URL as well as "
-                "DATABASE_URL."
+                _(
+                    "Changes of keys and users need the rights of the database's owner. Set DATABASE_ADMIN_URL as well "
+                    "as DATABASE_URL."
+                )
             )
         yield ledger
 
@@ -79,10 +87,10 @@ def supplier() -> None:
 def create_supplier(code: str, as_json: bool) -> None:
     """Create an import supplier, which accepts accounts at once."""
     if not SUPPLIER_CODE.match(code):
-        raise click.BadParameter("A supplier code must have 1 to 32 letters, digits, _ or -.")
+        raise click.BadParameter(_("A supplier code must have 1 to 32 letters, digits, _ or -."))
     with open_ledger() as ledger:
         done = ledger.execute(suppliers.stream_of(code), suppliers.CreateSupplier(), at=now(), by=caused_by())
-    sentence = f"{code} is set up." if done else f"{code} exists already."
+    sentence = _("{code} is set up.", code=code) if done else _("{code} exists already.", code=code)
     print_result(sentence, {"code": code, "is_new": done is not None}, as_json=as_json)
 
 
@@ -103,7 +111,8 @@ def change_status(code: str, status: suppliers.SupplierStatus, reason: str, as_j
         if status == "complete" and is_proposed(ledger, "complete", arguments, reason, by=caused_by(), as_json=as_json):
             return
         done = change_supplier_status(ledger, code, status, reason, by=caused_by())
-    sentence = f"{code} is {status}." if done else f"{code} is {status} already."
+    state = _(_STATES[status])
+    sentence = f"{code} {state}." if done else _("{code} {state} already.", code=code, state=state)
     print_result(sentence, {"code": code, "status": status, "is_changed": done}, as_json=as_json)
 
 
@@ -128,16 +137,17 @@ def set_supplier(code: str, settings: tuple[str, ...], as_json: bool) -> None:
         try:
             done = ledger.execute(suppliers.stream_of(code), command, at=now(), by=caused_by())
         except suppliers.DocumentsRootMissing as refusal:
-            raise click.ClickException(str(refusal)) from refusal
+            raise click.ClickException(translated(refusal)) from refusal
         state = ledger.load([suppliers.stream_of(code)])[suppliers.stream_of(code)].state
         root = state.documents_root if state.documents_check != "off" else ""
-    sentence = f"{code} is set." if done else f"{code} had these settings already."
+    sentence = _("{code} is set.", code=code) if done else _("{code} had these settings already.", code=code)
     print_result(sentence, {"code": code, "is_changed": done is not None}, as_json=as_json)
     # imported here: the module imports the market's rules, which take a while to compile
     from workers.actors.documents import why_unreachable
 
     if root and (why := why_unreachable(root, timeout_s=3.0)):
-        print_line(f"The documents root {root} cannot be reached from here: {why}.", err=True)
+        sentence = _("The documents root {root} cannot be reached from here: {why}.", root=root, why=translated(why))
+        print_line(sentence, err=True)
 
 
 @supplier.command("show")
@@ -186,12 +196,13 @@ def create_key(name: str, codes: tuple[str, ...], role: organisation.Role, rate:
     requests of the key in Redis. While Redis does not answer, each process applies the rate separately.
     """
     if not ORGANISATION_NAME.match(name):
-        raise click.BadParameter("An organisation's name must have 1 to 128 characters and no slash.")
+        raise click.BadParameter(_("An organisation's name must have 1 to 128 characters and no slash."))
     for code in codes:
         if code != "*" and not SUPPLIER_CODE.match(code):
-            raise click.BadParameter(f"{code!r} must be a supplier code.")
+            raise click.BadParameter(_("{code!r} must be a supplier code.", code=code))
     if rate is not None and not RATE.match(rate):
-        raise click.BadParameter("A rate must be a whole number of requests a second from 1 to 100000, such as 50/s.")
+        sentence = _("A rate must be a whole number of requests a second from 1 to 100000, such as 50/s.")
+        raise click.BadParameter(sentence)
     fresh = new_api_key()
     with open_owner_ledger() as ledger:
         require_suppliers(ledger, *codes)
@@ -220,7 +231,7 @@ def revoke_key(key_id: str, reason: str, as_json: bool) -> None:
     """
     with _owner_of(key_id) as (ledger, name):
         done = operate(ledger, "key_revoke", {"organisation": name, "key_id": key_id}, reason, by=caused_by())
-    sentence = f"{key_id} is revoked." if done else f"{key_id} was revoked already."
+    sentence = _("{key} is revoked.", key=key_id) if done else _("{key} was revoked already.", key=key_id)
     print_result(sentence, {"key_id": key_id, "is_changed": done}, as_json=as_json)
 
 
@@ -236,7 +247,7 @@ def confirm_keys(key_ids: tuple[str, ...], as_json: bool) -> None:
         with _owner_of(key_id) as (ledger, name):
             command = organisation.ConfirmKey(key_id=key_id)
             done = ledger.execute(organisation.stream_of(name), command, at=now(), by=caused_by()) is not None
-        sentence = f"{key_id} is valid." if done else f"{key_id} was valid already."
+        sentence = _("{key} is valid.", key=key_id) if done else _("{key} was valid already.", key=key_id)
         print_result(sentence, {"key_id": key_id, "is_changed": done}, as_json=as_json)
 
 
@@ -249,12 +260,14 @@ def _owner_of(key_id: str) -> Iterator[tuple[Ledger, str]]:
     owners = {row["key_id"]: row["organisation"] for row in _rows(SELECT_KEYS, 0)}
     if key_id not in owners:
         hint = suggestion(key_id, owners)
-        raise click.ClickException(f"There is no key {key_id}{hint}; see `importledger key list`.")
+        raise click.ClickException(
+            _("There is no key {key}{hint}; see `importledger key list`.", key=key_id, hint=hint)
+        )
     with open_owner_ledger() as ledger:
         try:
             yield ledger, owners[key_id]
         except IllegalTransition as refusal:
-            raise click.ClickException(f"{key_id} was revoked: create another key.") from refusal
+            raise click.ClickException(_("{key} was revoked: create another key.", key=key_id)) from refusal
 
 
 def require_suppliers(ledger: Ledger, *codes: str) -> None:

@@ -13,6 +13,7 @@ import click
 import click.exceptions
 import msgspec
 
+from cli.language import _
 from redaction.text import escaped, escaped_lines
 
 _echo = click.echo
@@ -62,7 +63,8 @@ class NewFile(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         path = Path(str(super().convert(value, param, ctx)))
         if path.is_symlink() or path.exists():
-            self.fail(f"{path} must be a new file. It exists, and its content would be lost.", param, ctx)
+            sentence = _("{path} must be a new file. It exists, and its content would be lost.", path=path)
+            self.fail(sentence, param, ctx)
         return path
 
 
@@ -76,7 +78,9 @@ class ShortText(click.ParamType[str]):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if len(value) > self._most:
-            self.fail(f"A text must have at most {self._most} characters. This one has {len(value):,}.", param, ctx)
+            numbers = {"most": self._most, "number": len(value)}
+            sentence = _("A text must have at most {most} characters. This one has {number:,}.", **numbers)
+            self.fail(sentence, param, ctx)
         return value
 
 
@@ -101,7 +105,7 @@ def progress_bar(unit: str, *, title: str = "", total: int | None = None) -> Ite
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn(f"{{task.completed:,.0f}} {unit}"),
+        TextColumn(f"{{task.completed:,.0f}} {_(unit)}"),
         Rate(),
         TimeRemainingColumn(),
     )

@@ -11,6 +11,7 @@ from psycopg import Connection
 from cli.addresses import admin_url
 from cli.history import market_stream
 from cli.known import require_import, require_stream
+from cli.language import _, counted, translated
 from cli.operator import caused_by, open_ledger
 from cli.output import ShortText, json_option, lines_option, print_line, print_result, progress_bar, text_of
 from cli.proposing import is_listed, is_proposed
@@ -33,7 +34,6 @@ from projections.versions.versions import (
     switch_if_needed,
     version_lock,
 )
-from redaction.text import counted
 
 MAX_SHOWN = 5
 JOBS = 2
@@ -249,10 +249,10 @@ def heal(supplier: str, external: str | None, as_json: bool) -> None:
             repaired = heal_streams(connection, projection, streams)
             failed += repaired.is_parked
             result = {"name": repaired.name, "says": repaired.says, "is_parked": repaired.is_parked}
-            print_result(f"{repaired.name}: {repaired.says}", result, as_json=as_json)
+            print_result(f"{repaired.name}: {translated(repaired.says)}", result, as_json=as_json)
     if failed:
-        record = "record" if external is None else "account"
-        raise click.ClickException(f"{counted(failed, 'projection')} could not be updated with the {record}.")
+        projections = counted(failed, "projection")
+        raise click.ClickException(_("{projections} could not be updated.", projections=projections))
 
 
 def _counts(comparison: Comparison) -> dict[str, int]:

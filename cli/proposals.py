@@ -7,6 +7,7 @@ import click
 
 from cli.addresses import answer_of
 from cli.known import NotFound, reason_texts
+from cli.language import N_, _, translated
 from cli.operator import caused_by, open_ledger
 from cli.output import ShortText, json_option, lines_option, print_line, print_result, text_of
 from cli.proposing import ACTIONS, authority, numbers_of
@@ -36,7 +37,7 @@ def proposals(task_id: str | None, as_json: bool) -> None:
         for task in _open_proposals():
             shown = _proposal(ledger, task.task_id)
             names = ("proposal", "action", "subject", "user", "reason", "preview", "ends_at")
-            line = "  ".join(_text(shown[name]) for name in names)
+            line = "  ".join(_shown(name, shown[name]) for name in names)
             print_result(line, shown, as_json=as_json)
 
 
@@ -60,7 +61,10 @@ def approve_proposal(task_id: str, is_confirmed: bool, as_json: bool) -> None:
     with open_ledger() as ledger:
         if is_confirmed:
             approve(ledger, authority(), task_id, caused_by())
-            sentence = f"{task_id} is approved. The relay carries it out; see `importledger proposals {task_id}`."
+            sentence = _(
+                "{proposal} is approved. The relay carries it out; see `importledger proposals {proposal}`.",
+                proposal=task_id,
+            )
             print_result(sentence, {"proposal": task_id, "is_approved": True}, as_json=as_json)
             return
         shown, request = _proposal(ledger, task_id), _request(ledger, task_id)
@@ -68,7 +72,7 @@ def approve_proposal(task_id: str, is_confirmed: bool, as_json: bool) -> None:
             require_unchanged(ledger, request)
     _print(shown, as_json=as_json)
     if not as_json:
-        print_line("Nothing was changed. Give --yes to approve it.")
+        print_line(_("Nothing was changed. Give --yes to approve it."))
 
 
 @click.command("reject")
@@ -82,14 +86,15 @@ def reject_proposal(task_id: str, reason: str, as_json: bool) -> None:
     """
     with open_ledger() as ledger:
         reject(ledger, authority(), task_id, caused_by(), reason)
-    print_result(f"{task_id} is rejected.", {"proposal": task_id, "is_approved": False}, as_json=as_json)
+    sentence = _("{proposal} is rejected.", proposal=task_id)
+    print_result(sentence, {"proposal": task_id, "is_approved": False}, as_json=as_json)
 
 
 def _request(ledger: Ledger, task_id: str) -> OwnerTaskRequested:
     """Return the request of a proposal. Raises NotFound."""
     request = request_of(ledger, task_id)
     if request is None or not request.preview_sha256:
-        raise NotFound(f"There is no proposal {task_id}.")
+        raise NotFound(_("There is no proposal {proposal}.", proposal=task_id))
     return request
 
 
@@ -100,18 +105,18 @@ def _proposal(ledger: Ledger, task_id: str) -> dict[str, Any]:
     assert request.requested_at is not None, "a proposal has its time"
     texts = reason_texts({request.reason, task.decided_for or ""})
     return {
-        "proposal": task_id,
-        "action": ACTIONS.get(request.kind, request.kind),
-        "subject": {**request.arguments, **({"accounts": accounts} if (accounts := _accounts(request)) else {})},
-        "user": request.user,
-        "reason": texts[request.reason] or None,
-        "preview": request.preview,
-        "proposed_at": request.requested_at,
-        "ends_at": request.requested_at + PROPOSAL_LASTS,
-        "status": task.status,
-        "decided_by": task.decided_by,
-        "decided_for": texts[task.decided_for or ""] or None,
-        "error": task.error or None,
+        N_("proposal"): task_id,
+        N_("action"): ACTIONS.get(request.kind, request.kind),
+        N_("subject"): {**request.arguments, **({"accounts": accounts} if (accounts := _accounts(request)) else {})},
+        N_("user"): request.user,
+        N_("reason"): texts[request.reason] or None,
+        N_("preview"): request.preview,
+        N_("proposed_at"): request.requested_at,
+        N_("ends_at"): request.requested_at + PROPOSAL_LASTS,
+        N_("status"): task.status,
+        N_("decided_by"): task.decided_by,
+        N_("decided_for"): texts[task.decided_for or ""] or None,
+        N_("error"): task.error or None,
     }
 
 
@@ -124,7 +129,18 @@ def _print(shown: dict[str, Any], *, as_json: bool) -> None:
         print_result("", shown, as_json=True)
         return
     for name, value in shown.items():
-        print_line(f"{name} {numbers_of(value) if name == 'preview' else _text(value)}")
+        print_line(f"{_(name)} {_shown(name, value)}")
+
+
+def _shown(name: str, value: Any) -> str:
+    match name:
+        case "preview":
+            return numbers_of(value)
+        case "action":
+            return _(value)
+        case "error" if value:
+            return text_of(translated(value))
+    return _text(value)
 
 
 def _text(value: Any) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import click
 
+from cli.language import N_, _, counted
 from cli.output import print_result, text_of
 from cli.service.settings import Settings
 from eventstore.aggregates.owner_task import (
@@ -23,25 +24,24 @@ from workers.proposals import with_preview
 ACTIONS = {kind: action for action, kind in SECOND_PERSON.items()}
 """Names of actions in `IMPORTLEDGER_FOUR_EYES` and in sentences, by kind of task."""
 KEPT = {
-    "post_account_data": "with records",
-    "release": "released",
-    "erasure": "erased",
-    "reference": "to which another account refers",
-    "other_run": "that another run has sent first",
-    "pending": "whose import has not ended",
-    "unreadable": "with an unreadable event",
-    "not_previewed": "that were not in the approved preview",
+    "post_account_data": N_("with records"),
+    "release": N_("released"),
+    "erasure": N_("erased"),
+    "reference": N_("to which another account refers"),
+    "other_run": N_("that another run has sent first"),
+    "pending": N_("whose import has not ended"),
+    "unreadable": N_("with an unreadable event"),
+    "not_previewed": N_("that were not in the approved preview"),
 }
 """Words after the numbers of accounts that are not reverted, by reason."""
 _WORDS = {
-    "revertible": "revertible",
-    "failed": "failed",
-    "released": "to release",
-    "erased": "to erase",
-    "imports": "imports",
-    "former": "is the live version",
-    "version": "is the new version",
-    **{name: f"kept ({words})" for name, words in KEPT.items()},
+    "revertible": N_("revertible"),
+    "failed": N_("failed"),
+    "released": N_("to release"),
+    "erased": N_("to erase"),
+    "imports": N_("imports"),
+    "former": N_("is the live version"),
+    "version": N_("is the new version"),
 }
 """Words after the numbers of a preview."""
 
@@ -69,16 +69,17 @@ def is_proposed(
     if not is_listed(kind):
         return False
     if not reason.strip():
-        raise click.UsageError("A second person must approve this: give a reason with --reason.")
+        raise click.UsageError(_("A second person must approve this: give a reason with --reason."))
     task_id, at = f"t_{secrets.token_hex(8)}", now()
     request = RequestOwnerTask(kind=kind, arguments=dict(arguments), user=by, reason=reason, requested_at=at)
     request = with_mac(with_preview(ledger, request), task_id, authority().mac)
     ledger.execute(stream_of(task_id), request, at=at, by=by)
     ends_at = at + PROPOSAL_LASTS
-    sentence = (
-        f"{task_id} proposes: {ACTIONS[kind]}, {numbers_of(request.preview)}. Nothing was changed. Another person must "
-        f"approve it before {text_of(ends_at)}: importledger approve {task_id}"
-    )
+    sentence = _(
+        "{proposal} proposes: {action}, {numbers}. Nothing was changed. Another person must approve it before "
+        "{time}: importledger approve {proposal}",
+        proposal=task_id, action=_(ACTIONS[kind]), numbers=numbers_of(request.preview), time=text_of(ends_at),
+    )  # fmt: skip
     shown = {"proposal": task_id, "action": ACTIONS[kind], "preview": request.preview, "ends_at": ends_at}
     print_result(sentence, shown, as_json=as_json)
     return True
@@ -86,4 +87,10 @@ def is_proposed(
 
 def numbers_of(preview: Mapping[str, int]) -> str:
     """Return the numbers of a preview with their words."""
-    return ", ".join(f"{number:,} {_WORDS.get(name, name)}" for name, number in preview.items())
+    return ", ".join(_number_of(name, number) for name, number in preview.items())
+
+
+def _number_of(name: str, number: int) -> str:
+    words = _WORDS.get(name, KEPT.get(name, name))
+    shown = counted(number, words, words)
+    return _("{number} (kept)", number=shown) if name in KEPT else shown

@@ -5,16 +5,14 @@ from pathlib import Path
 import click
 
 from cli.known import require_import, require_run, require_supplier
+from cli.language import N_, _, counted
 from cli.operator import caused_by, open_ledger
 from cli.output import ShortText, json_option, print_result, progress_bar
 from cli.proposing import KEPT, is_listed, is_proposed
 from eventstore.log.ledger import Ledger
 from projections.auxiliary.typed_reasons import MAX_REASON
 from projections.retention.reverting import Reverted, Selection, preview, releasable, release, revert
-from redaction.text import counted
 from workers.operations import packed
-
-_NEXT = "Nothing was changed. Give --yes and --reason to do it."
 
 _reason = click.option(
     "--reason", default="", type=ShortText(MAX_REASON), help="Reason, kept in the log permanently: no personal data."
@@ -46,7 +44,7 @@ def revert_accounts(
     history and proofs stay. The importer can send the account again. If `revert` is killed, run the same command again.
     """
     if sum((external is not None, bool(run), file is not None)) != 1:
-        raise click.UsageError("Name one EXTERNAL, or give --run or --file.")
+        raise click.UsageError(_("Name one EXTERNAL, or give --run or --file."))
     _require_reason(is_confirmed, reason)
     with open_ledger() as ledger:
         _require(ledger, supplier, external, run)
@@ -57,7 +55,7 @@ def revert_accounts(
             if is_proposed(ledger, "revert", arguments, reason, by=caused_by(), as_json=as_json):
                 return
         selection = Selection(supplier=supplier, run=run, externals=externals)
-        with progress_bar("accounts", title="revert" if is_confirmed else "preview") as progress:
+        with progress_bar("accounts", title=_("revert") if is_confirmed else _("preview")) as progress:
             if is_confirmed:
                 result = revert(ledger, selection, reason, by=caused_by(), progress=progress)
             else:
@@ -86,14 +84,21 @@ def release_accounts(supplier: str, run: str, reason: str, is_confirmed: bool, a
         if is_confirmed and is_proposed(ledger, "release", arguments, reason, by=caused_by(), as_json=as_json):
             return
         done = is_confirmed and release(ledger, supplier, run, reason, by=caused_by())
-    accounts = counted(number, "account", "accounts")
-    sentence = f"{accounts} released." if is_confirmed else f"{accounts} to release. {_NEXT}"
+    accounts = counted(number, "account")
+    if is_confirmed:
+        sentence = _("{accounts} released.", accounts=accounts)
+    else:
+        sentence = f"{_('{accounts} to release.', accounts=accounts)} {_next()}"
     print_result(sentence, {"accounts": number, "is_released": done}, as_json=as_json)
 
 
 def _require_reason(is_confirmed: bool, reason: str) -> None:
     if is_confirmed and not reason.strip():
-        raise click.UsageError("A reason must be given with --reason, such as a number of your change request.")
+        raise click.UsageError(_("A reason must be given with --reason, such as a number of your change request."))
+
+
+def _next() -> str:
+    return _("Nothing was changed. Give --yes and --reason to do it.")
 
 
 def _require(ledger: Ledger, supplier: str, external: str | None, run: str) -> None:
@@ -110,16 +115,15 @@ def _numbers_in(file: Path) -> tuple[str, ...]:
     """Return the lines of a file, without empty lines. Raises ClickException if all lines are empty."""
     numbers = tuple(line for line in file.read_text("utf-8").splitlines() if line)
     if not numbers:
-        raise click.ClickException(f"{file} must have at least one external account number.")
+        raise click.ClickException(_("{file} must have at least one external account number.", file=file))
     return numbers
 
 
 def _print(result: Reverted, *, is_confirmed: bool, as_json: bool) -> None:
     kept = sum(result.kept.values())
-    reasons = ", ".join(f"{number:,} {KEPT[name]}" for name, number in result.kept.items())
-    done = "reverted" if is_confirmed else "revertible"
-    sentence = (
-        f"{result.reverted:,} {done}, {kept:,} kept{f' ({reasons})' if reasons else ''}, {result.failed:,} failed."
-    )
+    reasons = ", ".join(counted(number, KEPT[name], KEPT[name]) for name, number in result.kept.items())
+    done = N_("reverted") if is_confirmed else N_("revertible")
+    numbers = f"{counted(result.reverted, done, done)}, {counted(kept, 'kept', 'kept')}"
+    sentence = f"{numbers}{f' ({reasons})' if reasons else ''}, {counted(result.failed, 'failed', 'failed')}."
     shown = {done: result.reverted, "kept": kept, "failed": result.failed, "kept_by_reason": dict(result.kept)}
-    print_result(sentence if is_confirmed else f"{sentence} {_NEXT}", shown, as_json=as_json)
+    print_result(sentence if is_confirmed else f"{sentence} {_next()}", shown, as_json=as_json)

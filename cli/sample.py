@@ -15,6 +15,7 @@ from psycopg import Connection
 
 from cli.addresses import connected
 from cli.known import require_run
+from cli.language import _, counted
 from cli.operator import caused_by, open_ledger
 from cli.output import NewFile, ShortText, json_option, print_result, progress_bar
 from cli.sample_form import form_of
@@ -40,7 +41,6 @@ from projections.queries.run_sample import staged_accounts, strata_of
 from projections.retention.reverting import wait_for_runs
 from redaction.masking import masked_path
 from redaction.private_files import open_private
-from redaction.text import counted
 from schemas.sentence import Sentence
 
 MIN_REASON = 3
@@ -97,24 +97,25 @@ def sample(
     accounts.
     """
     if show != (len(reason.strip()) >= MIN_REASON):
-        raise click.UsageError("--show must have a --reason, such as the number of the audit, and only --show has one.")
+        sentence = _("--show must have a --reason, such as the number of the audit, and only --show has one.")
+        raise click.UsageError(sentence)
     if not seed.isprintable():
-        raise click.BadParameter("--seed must be one line of printable characters.")
+        raise click.BadParameter(_("--seed must be one line of printable characters."))
     settings = Settings.from_environment()
     key = sealing_key(settings)
     with connected() as connection, open_ledger() as ledger:
         require_run(connection, supplier_code, run)
         sealed = sealed_now(connection, key, settings)
         if sealed is None:
-            raise click.ClickException("The log is empty: there is nothing to prove.")
+            raise click.ClickException(_("The log is empty: there is nothing to prove."))
         newest = (sealed.checkpoint, sealed.note) if against is None else _kept(connection, against, key, sealed)
         drawn = _drawn(connection, newest, supplier_code, run, seed=seed, size=size, stratify=stratify)
         with _new_folder(output) as folder:
             if show:
                 _note_disclosures(ledger, drawn, reason.strip())
             (folder / "proofs").mkdir(mode=0o700)
-            with progress_bar("accounts", title="proofs", total=len(drawn.accounts)) as progress:
-                for number, (external, _, _) in enumerate(drawn.accounts, 1):
+            with progress_bar("accounts", title=_("proofs"), total=len(drawn.accounts)) as progress:
+                for number, (external, *_place) in enumerate(drawn.accounts, 1):
                     streams, file = account_streams(connection, supplier_code, external), folder / sample_proof(number)
                     write_proof(connection, file, streams, newest, key.verifier, further_notes={}, payloads=show)
                     progress(number)
@@ -124,8 +125,14 @@ def sample(
             _write(folder / POPULATION, "".join(lines).encode())
             _write(folder / SAMPLE, msgspec.json.format(msgspec.json.encode(_signed(folder, drawn, key)), indent=1))
     accounts = counted(len(drawn.accounts), "account")
-    sentence = f"{output} has {accounts} of the {drawn.number:,} of {run}, drawn by a checkpoint of {newest[0].size:,}."
-    check = f"Check it anywhere: importledger-verify {output.name}/{SAMPLE} --key '{key.verifier}'"
+    sentence = _(
+        "{output} has {accounts} of the {number:,} of {run}, drawn by a checkpoint of {size:,}.",
+        output=output, accounts=accounts, number=drawn.number, run=run, size=newest[0].size,
+    )  # fmt: skip
+    check = _(
+        "Check it anywhere: importledger-verify {file} --key '{key}'",
+        file=f"{output.name}/{SAMPLE}", key=key.verifier,
+    )  # fmt: skip
     result = {"folder": str(output), "accounts": len(drawn.accounts), "population": drawn.number}
     result |= {"size": newest[0].size, "key": key.verifier}
     print_result(f"{sentence}\n{check}", result, as_json=as_json)
@@ -137,7 +144,8 @@ def _kept(connection: Connection[Any], file: Path, key: LogKey, sealed: Sealed) 
     checkpoint = read_signed(note, [key.verifier])
     is_known = 0 < checkpoint.size <= sealed.checkpoint.size
     if not is_known or range_root(tile_reader(connection), 0, checkpoint.size) != checkpoint.root:
-        raise click.ClickException(f"{file} must be a checkpoint that the log continues. Run `importledger verify`.")
+        sentence = _("{file} must be a checkpoint that the log continues. Run `importledger verify`.", file=file)
+        raise click.ClickException(sentence)
     return checkpoint, note
 
 
@@ -159,13 +167,17 @@ def _drawn(
     wait_for_runs(connection)  # the checkpoint may cover later events than the lookup of the run
     accounts = staged_accounts(connection, supplier, run, checkpoint.size)
     if not accounts:
-        raise click.ClickException(f"The run {run} must have an account that the checkpoint covers. It has none.")
+        raise click.ClickException(
+            _("The run {run} must have an account that the checkpoint covers. It has none.", run=run)
+        )
     strata = strata_of(connection, supplier, run, checkpoint.size, stratify)
     population: dict[str, list[int]] = {}
     for position, external in accounts.items():
         population.setdefault(strata.get(external, "-") if stratify else "", []).append(position)
     if len(population) > size:
-        raise click.UsageError(f"--size must be at least {len(population)}: each stratum gets an account.")
+        raise click.UsageError(
+            _("--size must be at least {number}: each stratum gets an account.", number=len(population))
+        )
     drawn = draw(checkpoint.root, seed, population, size)
     return Drawn(
         supplier=supplier,
@@ -198,7 +210,7 @@ def _new_folder(output: Path) -> Iterator[Path]:
 
 def _note_disclosures(ledger: Ledger, drawn: Drawn, content: str) -> None:
     """Record for each account that its personal data is shown, and the reason."""
-    for external, _, _ in drawn.accounts:
+    for external, *_place in drawn.accounts:
         at, subject = now(), import_process.stream_of(drawn.supplier, external)
         reason = TypedReason(reason=new_reason_id(), user_id=caused_by(), subject=subject, at=at, content=content)
         command = disclosure.ShowPersonalData(user=caused_by(), what=("account",), reason=reason.reason)
@@ -212,7 +224,7 @@ def _write_reason(reason: TypedReason, connection: Connection[Any], events: obje
 
 def _rows(ledger: Ledger, drawn: Drawn, *, is_masked: bool) -> Iterator[tuple[str, ...]]:
     """Yield the rows of the table."""
-    for number, (external, position, _) in enumerate(drawn.accounts, 1):
+    for number, (external, position, _stratum) in enumerate(drawn.accounts, 1):
         comparison = compared_account(ledger, drawn.supplier, external, position)
         account = (str(number), external, comparison.account_number or "", comparison.status)
         if comparison.body is None:

@@ -94,6 +94,30 @@ def test_a_run_is_proposed_by_one_login_and_approved_by_another(cli: Cli, ledger
     assert cli("proposals") == ""
 
 
+def test_proposals_are_german_in_a_german_locale(cli: Cli, ledger: Ledger, tasks: Tasks) -> None:
+    def in_german(*words: str, login: str = "anna", code: int = 0) -> str:
+        return cli(*words, login=login, code=code, LC_ALL="de_DE.UTF-8")
+
+    assert f"{SUPPLIER} ist angelegt." in in_german("supplier", "create", SUPPLIER)
+    revert = ("revert", SUPPLIER, "--run", "monday")
+    assert in_german(*revert) == (
+        "2 zurücknehmbar, 0 behalten, 0 fehlgeschlagen. Nichts wurde geändert. Geben Sie zum Ausführen --yes und "
+        "--reason an.\n"
+    )
+    assert "Mit --reason muss ein Grund angegeben werden" in in_german(*revert, "--yes", code=1)
+    assert f"keinen Lauf mondai von {SUPPLIER}, wohl aber monday." in in_german(*revert[:3], "mondai", code=1)
+    proposed = in_german(*revert, "--yes", "--reason", "wrong mapping")
+    assert " schlägt vor: zurücknehmen, 2 zurücknehmbar, 0 fehlgeschlagen. Nichts wurde geändert." in proposed
+    task_id = proposed.split()[0]
+    assert f"{task_id}  zurücknehmen  {SUPPLIER} monday  operator:anna" in in_german("proposals")
+    assert "Den eigenen dürfen Sie nicht genehmigen." in in_german("approve", task_id, "--yes", code=1)
+    assert "\nVorschau 2 zurücknehmbar, 0 fehlgeschlagen\n" in in_german("approve", task_id, login="ben")
+    assert f"{task_id} ist abgelehnt." in in_german("reject", task_id, "--reason", "no", login="ben")
+    assert "Über den Vorschlag wurde bereits entschieden." in in_german("approve", task_id, "--yes", code=1)
+    healed = in_german("projections", "heal", SUPPLIER, EXTERNALS[0])
+    assert "import_status: neu aufgebaut\n" in healed
+
+
 @pytest.mark.promise("second-person")
 def test_every_verb_of_a_listed_action_proposes(
     cli: Cli, ledger: Ledger, tasks: Tasks, folder: Path, monkeypatch: pytest.MonkeyPatch
