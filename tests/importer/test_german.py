@@ -4,23 +4,30 @@ import ast
 import re
 import string
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 import click
+import msgspec
 import pytest
 import yaml
 
 import importledger_client
+from importledger_client import display
+from importledger_client.book import one_account
 from importledger_client.commands.verbs import importbook as verbs
 from importledger_client.commands.verbs import metavar_of, paragraphs
+from importledger_client.display import amount, number
+from importledger_client.manifest import SHOWN_COUNTS, SUMS
 from tests.support.folders import ROOT
-from tests.support.importbook import COMMAND, environment
+from tests.support.importbook import COMMAND, environment, importbook
+from tests.support.running import Importer
 
 PACKAGE = Path(importledger_client.__file__).parent
 CLICK = ("core.py", "decorators.py", "exceptions.py", "formatting.py", "parser.py", "types.py")
 """Modules of click with the texts that users of verbs can see."""
+KINDS_OF_DIFFERENCES = ("missing", "additional", "different")
 GLOSSARY = (ROOT / "docs" / "reference" / "glossary.md").read_text().partition("## On screens")[2]
 TERMS = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]*)\|$", GLOSSARY.replace("| English | German | not |", ""), re.M)
 _CODE = re.compile(r"`[^`]*`|\{[^}]*\}")
@@ -54,7 +61,8 @@ def texts_of_package() -> dict[str, str]:
     for at, call in calls(PACKAGE, "counted"):
         if words := constants(call.args[1:]):
             found |= {words[0]: at, (words[1] if len(words) > 1 else f"{words[0]}s"): at}
-    return found
+    labels = {name.replace("_", " ") for name in ("accounts", *SHOWN_COUNTS, *SUMS)}
+    return found | dict.fromkeys([*labels, *KINDS_OF_DIFFERENCES], "label")
 
 
 def texts_of_help(command: click.Command) -> Iterator[str]:
@@ -152,3 +160,42 @@ def test_a_wrong_call_gets_german_sentences() -> None:
     )
     missing = in_german("reconcile", "go", "--manifest", "none.json").stderr
     assert "Ungültiger Wert für '--manifest': Datei 'none.json' gibt es nicht." in missing
+
+
+@pytest.fixture
+def german_access(access: Mapping[str, str]) -> dict[str, str]:
+    return {**access, "LC_ALL": "de_DE.UTF-8"}
+
+
+def test_a_push_with_errors_and_its_comparison_are_german(
+    tmp_path: Path, importer: Importer, german_access: Mapping[str, str]
+) -> None:
+    right, wrong = (one_account(importer.supplier, number) for number in (1, 2))
+    wrong["customers"][0]["mobile"] = "49 12"
+    (tmp_path / "book.ndjson").write_bytes(b"\n".join(map(msgspec.json.encode, (right, wrong))))
+    pushed = importbook("push", "book.ndjson", "--run", "go", "--wait", at=tmp_path, access=german_access)
+    assert pushed.returncode == 1
+    for line in (
+        r"Lauf go · create · 2 Zeilen in \d+s \(\d+/s\)",
+        r"angenommen 1 · bereits vorhanden 0 · abgewiesen 1.*",
+        r"Häufigste Fehler:",
+        r"Korrigieren Sie diese Konten in go\.failures\.ndjson; go\.failures\.csv nennt jeden Fehler\.",
+        r"weiter:  importbook errors go",
+    ):
+        assert re.search(rf"^{line}$", pushed.stdout, re.M), line
+    counted = importbook("manifest", "book.ndjson", "-o", "m.json", at=tmp_path, access=german_access).stdout
+    assert counted.startswith("Konten 2 · Kunden 2 · ")
+    found = importbook("reconcile", "go", "--manifest", "m.json", at=tmp_path, access=german_access)
+    assert found.returncode == 1
+    assert re.search(r"^ +Altsystem +Plattform\nKonten +2 +1   <-- weicht ab$", found.stdout, re.M)
+    assert f"Abweichende Konten: 1\n  {wrong['external_account_number']}: fehlt, der Lauf enthält es" in found.stdout
+    (tmp_path / "book.ndjson").write_bytes(msgspec.json.encode(right))
+    importbook("manifest", "book.ndjson", "-o", "m.json", at=tmp_path, access=german_access)
+    equal = importbook("reconcile", "go", "--manifest", "m.json", at=tmp_path, access=german_access)
+    assert "\nBALANCED. Das signierte Zertifikat ist go.certificate.json; " in equal.stdout
+
+
+def test_numbers_have_german_separators(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (number(1234.56, 1), amount("-1234.56"), display.counted(1, "row")) == ("1,234.6", "-1234.56", "1 row")
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    assert (number(1234.56, 1), amount("-1234.56"), display.counted(1, "row")) == ("1.234,6", "-1234,56", "1 Zeile")

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from importledger_client.digest import BUCKETS
+from importledger_client.language import _, translatable
 from importledger_client.manifest import SHOWN_COUNTS, SUMS
 
 OF_LEDGER = ("ledgers", "balances", "balance_sum", "transactions", "transaction_sum")
@@ -25,11 +26,14 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 LEFT_OUT = {
-    "columns_nowhere": ("column", "the mapping leaves it out"),
-    "values_nowhere": ("values of column", "rows of one account differ, and only one value is used"),
-    "rows_nowhere": ("rows of table", "they belong to no account, or to several places"),
-    "doubts": ("cells", "the mapping does not say what they mean"),
-    "lines_nowhere": ("line", "it could not be read as an account"),
+    "columns_nowhere": (translatable("column"), translatable("the mapping leaves it out")),
+    "values_nowhere": (
+        translatable("values of column"),
+        translatable("rows of one account differ, and only one value is used"),
+    ),
+    "rows_nowhere": (translatable("rows of table"), translatable("they belong to no account, or to several places")),
+    "doubts": (translatable("cells"), translatable("the mapping does not say what they mean")),
+    "lines_nowhere": (translatable("line"), translatable("it could not be read as an account")),
 }
 """Members of a manifest that list parts of the source outside of all accounts, each with a noun and the reason."""
 
@@ -60,13 +64,15 @@ def compared(manifest: Mapping[str, Any], totals: Mapping[str, Any]) -> Comparis
     is_ignoring = totals.get("unknown_fields") == "ignore"
     if not is_ignoring:
         differences += [
-            Difference(path, str(number), "0", "unaccounted: stored nowhere, and dropped by no rule")
+            Difference(path, str(number), "0", _("unaccounted: stored nowhere, and dropped by no rule"))
             for path, number in undocumented.items()
         ]
     for name, (noun, reason) in LEFT_OUT.items():
-        differences += [Difference(f"{noun} {part}", "yes", "no", reason) for part in manifest.get(name, ())]
+        differences += [
+            Difference(f"{_(noun)} {part}", _("yes"), _("no"), _(reason)) for part in manifest.get(name, ())
+        ]
     if erased := totals.get("erased"):
-        differences.append(Difference("erased", "0", str(erased), "records of erased persons were deleted"))
+        differences.append(Difference("erased", "0", str(erased), _("records of erased persons were deleted")))
     in_source, in_platform = manifest["buckets"], totals.get("buckets")
     if not in_platform:
         differences += _unequal("digest", sha256("".join(in_source).encode()).hexdigest(), totals.get("digest"))

@@ -12,6 +12,7 @@ from importledger_client.account_values import Value, Values, path_digest, value
 from importledger_client.answers import AccountDifference, PathDifference
 from importledger_client.contract import paths
 from importledger_client.digest import BUCKETS, bucket_of
+from importledger_client.language import _
 from importledger_client.manifest import NoAccount, account_digest, decoded
 from importledger_client.sources import Differs, Source, account_in, for_supplier
 
@@ -126,7 +127,7 @@ class Differing:
                 self._cached_bytes += len(content)
         noted = dict(zip(BUCKETS, self._manifest["buckets"], strict=True))
         if any(f"{total % _MODULUS:016x}" != noted[bucket] for bucket, total in totals.items()):
-            raise Differs("The source has changed since its manifest was made. Make the manifest again.")
+            raise Differs(_("The source has changed since its manifest was made. Make the manifest again."))
 
     def _accounts(self, buckets: frozenset[str]) -> Iterator[tuple[str, bytes]]:
         """Yield number and content of the source's accounts in these buckets."""
@@ -224,14 +225,14 @@ def _field_difference(number: str, path: PathDifference, values: list[Value], *,
     theirs = {value.digest for value in path.values}
     hides = path.is_personal and not shows
     source = tuple(_shown(path.path, value, hides=hides) for digest, value in ours.items() if digest not in theirs)
-    platform = tuple(_at(value.row, value.value or "present") for value in path.values if value.digest not in ours)
+    platform = tuple(_at(value.row, value.value or _("present")) for value in path.values if value.digest not in ours)
     return FieldDifference(path.path, path.stored, source, platform)
 
 
 def _shown(path: str, value: Value, *, hides: bool) -> str:
     text = value.text
     if not text:
-        return _at(value.ordinal, "present")
+        return _at(value.ordinal, _("present"))
     if hides:
         return _at(value.ordinal, f"{text[0]}{_HIDDEN}" if len(text) > 3 else _HIDDEN)
     if _KINDS.get(path) == "moment" and text.lstrip("-").isdigit():
@@ -240,4 +241,4 @@ def _shown(path: str, value: Value, *, hides: bool) -> str:
 
 
 def _at(row: int, text: str) -> str:
-    return f"{text} (row {row})" if row > 1 else text
+    return f"{text} ({_('row')} {row})" if row > 1 else text

@@ -26,6 +26,11 @@ def number(value: float, digits: int = 0) -> str:
     return text.translate(_GERMAN_SIGNS) if is_german() else text
 
 
+def amount(text: str) -> str:
+    """Return a decimal number, given as text, with the decimal sign of the user's language."""
+    return text.translate(_GERMAN_SIGNS) if is_german() else text
+
+
 def counted(value: float, singular: str, plural: str = "") -> str:
     """Return a number with its noun: "1 line", "2 lines". `plural` is the plural unless it is the noun with an s."""
     return f"{number(value)} {_(singular if value == 1 else plural or singular + 's')}"
@@ -71,7 +76,9 @@ class Pace:
         if refused:
             parts.append(f"{_('refused')} {number(refused)}")
         if share and share < 1:
-            parts.append(f"ETA {duration(self.seconds * (1 - share) / share) if self.seconds >= 1 else '–'}")
+            parts.append(
+                _("ETA {time}", time=duration(self.seconds * (1 - share) / share) if self.seconds >= 1 else "–")
+            )
         return " · ".join(parts)
 
 

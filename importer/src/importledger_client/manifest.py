@@ -19,7 +19,8 @@ import msgspec
 
 from importledger_client.contract import ACCOUNT, EXACT, Field, exact, is_filled
 from importledger_client.digest import BUCKETS, SHAPE, TABLES, digest_of, rows_of
-from importledger_client.display import counted
+from importledger_client.display import counted, number
+from importledger_client.language import _
 from importledger_client.sources import Differs
 
 FORMAT = "importledger-manifest/2"
@@ -100,7 +101,7 @@ class Counting:
         account, members = self._read(content)
         number = account.external_account_number
         if not isinstance(number, str) or not number:
-            raise NoAccount("it has no external_account_number")
+            raise NoAccount(_("it has no external_account_number"))
         again = _members_again(content)
         self.accounts += 1
         number_sha256 = sha256(number.encode("utf-8", "surrogatepass"))
@@ -177,8 +178,9 @@ class Counting:
         """
         for name in sorted(name for name, lost in self._lost.items() if lost and "." not in name):
             read = self._members[name]
-            values = counted(read, "value was", "values were")
-            raise Differs(f"{name}: {values} read, and {read + self._lost[name]:,} counted. Nothing is certified.")
+            values, again = counted(read, "value was", "values were"), number(read + self._lost[name])
+            counts = _("{counts} read, and {again} counted. Nothing is certified.", counts=values, again=again)
+            raise Differs(f"{name}: {counts}")
         sums = self._sums | {"balances": _sum_of(self._ledgers, "balance_sum")}
         sums |= {"transactions": _sum_of(self._ledgers, "transaction_sum")}
         return {
@@ -232,7 +234,7 @@ def _members_again(content: bytes) -> dict[str, int]:
     try:
         account = json.loads(content.decode(), parse_int=str, parse_float=str)
     except (ValueError, RecursionError) as error:
-        raise NoAccount(f"a second reader cannot read it as JSON ({error})") from None
+        raise NoAccount(_("a second reader cannot read it as JSON ({error})", error=error)) from None
     members = {}
     for name, value in (account["payload"] if isinstance(account.get("payload"), dict) else account).items():
         if value in (None, "", [], {}) or name in _NOT_COUNTED or (name == "unknown_occupier" and not value):
@@ -270,13 +272,13 @@ def decoded(content: bytes) -> dict[str, Any]:
     try:
         account = _decoder.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise NoAccount(f"it is not JSON ({error})") from None
+        raise NoAccount(_("it is not JSON ({error})", error=error)) from None
     except ArithmeticError:
-        raise NoAccount("it has a number that is too large") from None
+        raise NoAccount(_("it has a number that is too large")) from None
     if isinstance(account, dict) and isinstance(account.get("payload"), dict):
         account = account["payload"]
     if not isinstance(account, dict):
-        raise NoAccount("it is not an object")
+        raise NoAccount(_("it is not an object"))
     return account
 
 

@@ -13,6 +13,7 @@ from importledger_client.batches import Batch
 from importledger_client.display import Pace
 from importledger_client.error_counts import ErrorCounts, kinds_of
 from importledger_client.failures import FailureFiles, is_of_failures
+from importledger_client.language import _
 from importledger_client.notes import Note
 from importledger_client.protocol import is_blank
 from importledger_client.sources import Line, Source, account_in, for_supplier, supplier_of
@@ -64,7 +65,7 @@ class Pushing:
         for line in self._lines():
             line.content = account_in(line.content)
             if not line.errors and is_blank(line.content):
-                line.errors = (FieldError("", "parse_error", "The account must not be empty."),)
+                line.errors = (FieldError("", "parse_error", _("The account must not be empty.")),)
             if line.errors:
                 refusal = Receipt(
                     external_account_number=line.external,
@@ -107,7 +108,7 @@ class Pushing:
         )
         external, errors = receipt.external_account_number, receipt.errors
         if receipt.is_refused:
-            errors = errors or (FieldError("", receipt.code or "refused", "The account was refused."),)
+            errors = errors or (FieldError("", receipt.code or "refused", _("The account was refused.")),)
             self.error_counts.add(kinds_of(external, line.content, errors))
             if sentences := [error.detail for error in errors if _is_of_supplier(error)]:
                 self.refused_for_supplier, self.supplier_sentence = self.refused_for_supplier + 1, sentences[0]

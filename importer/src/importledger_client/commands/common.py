@@ -18,7 +18,7 @@ from importledger_client.display import EVERY_S, counted, number, visible
 from importledger_client.error_counts import ErrorCounts
 from importledger_client.errors import NotFound
 from importledger_client.failures_workbook import is_workbook, sources_at
-from importledger_client.language import is_german
+from importledger_client.language import _, is_german
 from importledger_client.sources import Source
 from importledger_client.tables.reading import is_table
 
@@ -60,7 +60,7 @@ class Access:
             nonlocal last
             if print_line is not None and time.monotonic() - last > EVERY_S:
                 last = time.monotonic()
-                print_line(f"The service cannot be used now; trying again: {why}")
+                print_line(_("The service cannot be used now; trying again: {why}", why=why))
 
         client = Client(
             self.url,
@@ -118,7 +118,7 @@ def run_name(context: click.Context, parameter: click.Parameter, value: str | No
     """Return the name of a run, which becomes part of file names and addresses. Raises BadParameter."""
     if value is not None and not _RUN.match(value):
         raise click.BadParameter(
-            "A run must have 1 to 64 letters, digits, full stops, underscores and hyphens, and must not be . or .."
+            _("A run must have 1 to 64 letters, digits, full stops, underscores and hyphens, and must not be . or ..")
         )
     return value
 
@@ -132,7 +132,10 @@ def sources_of(
     """
     for file in files if mapping is None else ():
         if is_table(file) and not is_workbook(file):
-            raise Stop(f"{file} is a table and needs --mapping. Propose one with: {command('map', 'init', file)}")
+            proposal = command("map", "init", file)
+            raise Stop(
+                _("{file} is a table and needs --mapping. Propose one with: {proposal}", file=file, proposal=proposal)
+            )
     return sources_at(files, str(mapping or ""), supplier, is_strict=is_strict)
 
 
@@ -160,7 +163,7 @@ def report_kinds(console: Console, title: str, error_counts: ErrorCounts) -> Non
         print_line(console, f"  {number(error_counts.numbers[code, path]):>9}  {code}  {path}".rstrip())
     more = len(error_counts.numbers) - SHOWN_KINDS
     if more > 0:
-        print_line(console, f"  and {counted(more, 'more kind')}")
+        print_line(console, "  " + _("and {more}", more=counted(more, "more kind")))
 
 
 def command(*words: str) -> str:
@@ -168,9 +171,14 @@ def command(*words: str) -> str:
     return shlex.join(["importbook", *words])
 
 
+def label(name: str) -> str:
+    """Return the label of a count or sum of a manifest."""
+    return _(name.replace("_", " "))
+
+
 def next_step(console: Console, *words: str) -> None:
     """Print the next command."""
-    print_line(console, f"next:  {command(*words)}")
+    print_line(console, _("next:  {command}", command=command(*words)))
 
 
 def words_of(*, mapping: str = "", supplier: str | None = "", mode: str = "create") -> list[str]:
@@ -190,11 +198,14 @@ def supplier_of(run: str, given: str | None, *given_suppliers: str | None) -> st
     if len(known) == 1:
         return known[0]
     if known:
-        raise Stop(f"The run {run} has accounts of {', '.join(known)}: choose one with --supplier.")
+        shown = ", ".join(known)
+        raise Stop(
+            _("The run {run} has accounts of {suppliers}: choose one with --supplier.", run=run, suppliers=shown)
+        )
     if note:
-        raise Stop(f"No line of the run {run} named a supplier: name it with --supplier.")
-    raise Stop(f"This folder has no note on the run {run}: name its supplier with --supplier.")
+        raise Stop(_("No line of the run {run} named a supplier: name it with --supplier.", run=run))
+    raise Stop(_("This folder has no note on the run {run}: name its supplier with --supplier.", run=run))
 
 
 def no_such_run(run: str, supplier: str, error: NotFound) -> NoReturn:
-    raise Stop(f"The service has no run {run} of {supplier}.") from error
+    raise Stop(_("The service has no run {run} of {supplier}.", run=run, supplier=supplier)) from error

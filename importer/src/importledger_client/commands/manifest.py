@@ -11,7 +11,8 @@ from rich.console import Console
 
 from importledger_client.commands import NOTHING_DONE, OK, SOMETHING_WRONG, common
 from importledger_client.counter import Counter, cores
-from importledger_client.display import EVERY_S, Progress, counted, number
+from importledger_client.display import EVERY_S, Progress, amount, counted, number
+from importledger_client.language import _
 from importledger_client.manifest import FORMAT, sums_filled
 from importledger_client.mapped_source import MappedSource
 from importledger_client.notes import run_named_after, run_of_files
@@ -83,7 +84,7 @@ class Making:
         for place, reason in bad:
             self._leave_out(*place, reason)
         if not counting.accounts:
-            common.print_line(common.err(), "The files must have at least one account.")
+            common.print_line(common.err(), _("The files must have at least one account."))
             return NOTHING_DONE
         suppliers = {self._supplier} if self._supplier else counting.suppliers
         counts = counting.manifest(next(iter(suppliers)) if len(suppliers) == 1 else "")
@@ -94,16 +95,20 @@ class Making:
         self._output.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
         _print_counts(console, counts, self._output)
         if counting.repeated:
-            sentence = f"Repeated: {counted(counting.repeated, 'account')}. The platform will have each once."
+            repeated = counted(counting.repeated, "account")
+            sentence = _("Repeated: {accounts}. The platform will have each once.", accounts=repeated)
             common.print_line(console, sentence)
         open_points = [sentence for source in tables for sentence in source.open_points()]
         for sentence in open_points:
-            common.print_line(console, f"{sentence} The book cannot balance.")
+            common.print_line(console, sentence + " " + _("The book cannot balance."))
         return SOMETHING_WRONG if self._bad or counting.repeated or open_points else OK
 
     def _leave_out(self, name: str, number_of_line: int, reason: str) -> None:
         self._bad.append(f"{number_of_line} of {name}")
-        common.print_line(common.err(), f"{name}, line {number_of_line}: it is not counted, since {reason}")
+        sentence = _(
+            "{file}, line {line}: it is not counted, since {reason}", file=name, line=number_of_line, reason=reason
+        )
+        common.print_line(common.err(), sentence)
 
     def _place(self) -> dict[str, Any]:
         """Return the location of the source, for `reconcile` on this machine."""
@@ -116,11 +121,13 @@ class Making:
 
 
 def _print_counts(console: Console, counts: Mapping[str, Any], output: Path) -> None:
-    common.print_line(console, " · ".join(f"{name.replace('_', ' ')} {number(counts[name])}" for name in SHOWN))
-    sums = (f"sum of {name.replace('_', ' ')} {counts['sums'][name]}" for name in sums_filled(counts))
-    common.print_line(console, " · ".join([*sums, f"in {output}"]))
+    common.print_line(console, " · ".join(f"{common.label(name)} {number(counts[name])}" for name in SHOWN))
+    sums = (
+        f"{_('sum of {name}', name=common.label(name))} {amount(counts['sums'][name])}" for name in sums_filled(counts)
+    )
+    common.print_line(console, " · ".join([*sums, _("in {file}", file=output)]))
     if undocumented := counts["undocumented"]:
-        common.print_line(console, f"Undocumented fields: {', '.join(undocumented)}.")
+        common.print_line(console, _("Undocumented fields: {fields}.", fields=", ".join(undocumented)))
 
 
 def _refuse_to_replace(output: Path) -> None:
@@ -131,7 +138,10 @@ def _refuse_to_replace(output: Path) -> None:
         start = file.read(100)
     if start and FORMAT.encode() not in start:
         raise common.Stop(
-            f"{output} must be a new file or an earlier manifest: it holds something else, which would be lost."
+            _(
+                "{file} must be a new file or an earlier manifest: it holds something else, which would be lost.",
+                file=output,
+            )
         )
 
 

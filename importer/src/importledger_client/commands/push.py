@@ -16,6 +16,7 @@ from importledger_client.commands.watch import watch_runs
 from importledger_client.display import EVERY_S, Progress, counted, duration, number
 from importledger_client.errors import ImportLedgerError
 from importledger_client.failures import FailureFiles, csv_path, is_of_failures, ndjson_path
+from importledger_client.language import _
 from importledger_client.memory import keep_memory_flat
 from importledger_client.protocol import MODES
 from importledger_client.pushing import Limit, Pushing
@@ -33,14 +34,16 @@ def _limit(context: click.Context, parameter: click.Parameter, value: str | None
         return Limit()
     match = _LIMIT.match(value.strip())
     if match is None or float(match.group(2) or 0) > 100:
-        raise click.BadParameter(f"{value!r} must be a share between 0% and 100%, or a number of accounts.")
+        raise click.BadParameter(
+            _("{value!r} must be a share between 0% and 100%, or a number of accounts.", value=value)
+        )
     return Limit(count=int(match.group(1))) if match.group(1) else Limit(percent=float(match.group(2)))
 
 
 def _rate(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
     match = _RATE.match(value.strip()) if value is not None else None
     if value is not None and (match is None or float(match.group(1)) <= 0):
-        raise click.BadParameter(f"{value!r} must be a rate such as 200/s.")
+        raise click.BadParameter(_("{value!r} must be a rate such as 200/s.", value=value))
     return float(match.group(1)) if match else None
 
 
@@ -125,7 +128,7 @@ def _manifest_of(pushing: Pushing, making: Making, console: Console) -> int:
     with contextlib.closing(making):
         if pushing.is_whole:
             return making.write(console)
-    common.print_line(console, "No manifest was written, since not all lines were sent.")
+    common.print_line(console, _("No manifest was written, since not all lines were sent."))
     return OK
 
 
@@ -144,11 +147,11 @@ def _pushed(pushing: Pushing, client: "Client", progress: Progress, limit: Limit
                 refused, share = pushing.summary.refused, pushing.share()
                 progress.show(pushing.pace.line(pushing.run, pushing.receipts, refused, share), share)
                 if limit.is_passed(refused, pushing.receipts, is_end=False):
-                    pushing.ending = "Stopped: too many accounts were refused."
+                    pushing.ending = _("Stopped: too many accounts were refused.")
                     return SOMETHING_WRONG
             pushing.is_whole = True
     except KeyboardInterrupt:
-        pushing.ending = "Interrupted. The service keeps what it has accepted; the same command again resumes here."
+        pushing.ending = _("Interrupted. The service keeps what it has accepted; the same command again resumes here.")
         return INTERRUPTED
     except (ImportLedgerError, Unreadable) as error:
         pushing.ending = str(error)
@@ -158,10 +161,11 @@ def _pushed(pushing: Pushing, client: "Client", progress: Progress, limit: Limit
         files.close(is_whole=pushing.is_whole, keep=keep, keeps_last=pushing.has_no_supplier)
         pushing.save_note()
     if not pushing.receipts:
-        pushing.ending = f"There was nothing to send: {', '.join(pushing.files)} must have an account."
+        files_sent = ", ".join(pushing.files)
+        pushing.ending = _("There was nothing to send: {files} must have an account.", files=files_sent)
         return NOTHING_DONE
     if limit.is_passed(pushing.summary.refused, pushing.receipts, is_end=True):
-        pushing.ending = "Too many accounts were refused."
+        pushing.ending = _("Too many accounts were refused.")
     return SOMETHING_WRONG if pushing.summary.refused else OK
 
 
@@ -170,31 +174,38 @@ def _report(console: Console, pushing: Pushing) -> None:
     summary, seconds = pushing.summary, pushing.pace.seconds
     common.print_line(
         console,
-        f"run {pushing.run} · {pushing.mode} · {counted(summary.lines, 'line')} in {duration(seconds)}"
-        f" ({number(pushing.pace.rate(pushing.receipts))}/s)",
+        _(
+            "run {run} · {mode} · {lines} in {time} ({rate}/s)",
+            run=pushing.run,
+            mode=pushing.mode,
+            lines=counted(summary.lines, "line"),
+            time=duration(seconds),
+            rate=number(pushing.pace.rate(pushing.receipts)),
+        ),
     )
-    counts = {"accepted": summary.accepted, "replayed": summary.replayed, "refused": summary.refused}
-    counts |= {"with warnings": summary.warned} if summary.warned else {}
+    counts = {_("accepted"): summary.accepted, _("replayed"): summary.replayed, _("refused"): summary.refused}
+    counts |= {_("with warnings"): summary.warned} if summary.warned else {}
     common.print_line(console, " · ".join(f"{name} {number(count)}" for name, count in counts.items()))
     for source in pushing.sources:
         for sentence in source.written():
             common.print_line(console, sentence)
     failures, table = ndjson_path(pushing.run, Path()).name, csv_path(pushing.run, Path()).name
-    common.report_kinds(console, "Most frequent errors:", pushing.error_counts)
+    common.report_kinds(console, _("Most frequent errors:"), pushing.error_counts)
     is_corrected = pushing.receipts and not summary.refused and is_of_failures(pushing.files[0])
     if is_corrected and pushing.mode != "create":
-        common.print_line(
-            console, "These accounts would be accepted. Fix them in the whole book, too, before you send it."
-        )
+        sentence = _("These accounts would be accepted. Fix them in the whole book, too, before you send it.")
+        common.print_line(console, sentence)
     if pushing.has_no_supplier:
-        common.print_line(
-            console, f"Refused for the supplier: {pushing.supplier_sentence} Files of the run stay as they are."
-        )
+        reason = pushing.supplier_sentence
+        sentence = _("Refused for the supplier: {reason} Files of the run stay as they are.", reason=reason)
+        common.print_line(console, sentence)
     elif pushing.error_counts.accounts:
-        common.print_line(console, f"Fix these accounts in {failures}; {table} lists every error.")
-    common.report_kinds(console, "Most frequent warnings:", pushing.warned)
+        sentence = _("Fix these accounts in {failures}; {table} lists every error.", failures=failures, table=table)
+        common.print_line(console, sentence)
+    common.report_kinds(console, _("Most frequent warnings:"), pushing.warned)
     if pushing.warned.accounts:
-        common.print_line(console, f"Accounts with warnings are accepted; {table} lists every warning.")
+        sentence = _("Accounts with warnings are accepted; {table} lists every warning.", table=table)
+        common.print_line(console, sentence)
     if pushing.ending:
         common.print_line(console, pushing.ending)
 

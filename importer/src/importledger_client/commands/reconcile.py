@@ -17,8 +17,9 @@ from importledger_client.commands import INTERRUPTED, OK, SOMETHING_WRONG, commo
 from importledger_client.comparing import Comparison, compared
 from importledger_client.differing import Differing, Found
 from importledger_client.digest import BUCKETS
-from importledger_client.display import Progress, counted, duration, number
+from importledger_client.display import Progress, amount, counted, duration, number
 from importledger_client.errors import ImportLedgerError, NotAllowed, NotFound, Refused
+from importledger_client.language import _, translatable
 from importledger_client.manifest import FORMAT, SHOWN_COUNTS, sums_filled
 from importledger_client.protocol import NOT_UNDERSTOOD
 from importledger_client.sources import Unreadable
@@ -36,14 +37,14 @@ _MOST_HEALED = 20
 LOCAL = ("files", "mapping", "for_supplier")
 """Members of a manifest with the location of the source on this machine, which are not sent to the service."""
 _CAUSES = {
-    "platform": "the platform has lost or altered it",
-    "source": "the source has changed after the push",
-    "not_sent": "the run does not have it",
-    "failed": "its import has failed",
-    "waiting": "its import has not ended",
-    "additional": "the source does not have it",
-    "erased": "the person was erased",
-    "unknown": "not compared with the log",
+    "platform": translatable("the platform has lost or altered it"),
+    "source": translatable("the source has changed after the push"),
+    "not_sent": translatable("the run does not have it"),
+    "failed": translatable("its import has failed"),
+    "waiting": translatable("its import has not ended"),
+    "additional": translatable("the source does not have it"),
+    "erased": translatable("the person was erased"),
+    "unknown": translatable("not compared with the log"),
 }
 """Sentences by the side of a difference."""
 _PUSHED = frozenset({"source", "not_sent"})
@@ -86,7 +87,7 @@ def reconcile(run: str, path: Path, supplier: str | None, shows: bool, repairs: 
     try:
         record = client.run(supplier, run)
         if record.waiting:
-            common.print_line(console, f"Still to end: {counted(record.waiting, 'account')}.")
+            common.print_line(console, _("Still to end: {accounts}.", accounts=counted(record.waiting, "account")))
         certificate, totals = _certified(client, supplier, run, content)
         comparison = compared(content, totals)
         _show(console, manifest, totals, comparison)
@@ -144,10 +145,10 @@ def _differing(console: Console, manifest: Mapping[str, Any], supplier: str) -> 
     try:
         if files:
             return Differing(common.sources_of(files, Path(mapping) if mapping else None, given), supplier, manifest)
-        reason = "The manifest was made from standard input."
+        reason = _("The manifest was made from standard input.")
     except Unreadable as error:
         reason = str(error)
-    common.print_line(console, f"Accounts differ, and are not named. {reason}")
+    common.print_line(console, _("Accounts differ, and are not named. {reason}", reason=reason))
     return None
 
 
@@ -160,21 +161,22 @@ def _shown(run: str) -> Iterator[Callable[[JobProgress], None]]:
         def show(job: JobProgress) -> None:
             nonlocal why
             share = job.accounts_done / job.accounts if job.accounts else 0.0
-            progress.show(line_of(f"reconcile {run}", job), share, is_news=job.why != why)
+            progress.show(line_of(_("reconcile {run}", run=run), job), share, is_news=job.why != why)
             why = job.why
 
         try:
             yield show
         except KeyboardInterrupt:
-            sentence = "Interrupted. The service continues for 15 minutes; the same command again resumes it."
+            sentence = _("Interrupted. The service continues for 15 minutes; the same command again resumes it.")
             raise common.Stop(sentence, INTERRUPTED) from None
 
 
 def line_of(title: str, job: JobProgress) -> str:
     """Return the progress of the job as a line."""
-    parts = [title, f"{number(job.accounts_done)} of {counted(job.accounts, 'account')} added up"]
+    done, accounts = number(job.accounts_done), counted(job.accounts, "account")
+    parts = [title, _("{done} of {accounts} added up", done=done, accounts=accounts)]
     if job.eta_s is not None and job.accounts_done < job.accounts:
-        parts.append(f"ETA {duration(job.eta_s)}")
+        parts.append(_("ETA {time}", time=duration(job.eta_s)))
     return " · ".join([*parts, job.why] if job.why else parts)
 
 
@@ -184,54 +186,60 @@ def _read(path: Path) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeDecodeError):
         manifest = {}
     if manifest.get("format") != FORMAT or len(manifest.get("buckets", ())) != len(BUCKETS):
-        raise common.Stop(
-            f"{path} is no manifest. Make one with: {common.command('manifest', 'FILE', '-o', 'NEW.manifest.json')}"
-        )
+        command = common.command("manifest", _("FILE"), "-o", "NEW.manifest.json")
+        raise common.Stop(_("{file} is no manifest. Make one with: {command}", file=path, command=command))
     return manifest
 
 
 def _show(console: Console, manifest: Mapping[str, Any], totals: Mapping[str, Any], comparison: Comparison) -> None:
-    rows = [(name, manifest.get(name, 0), totals.get(name, 0)) for name in ("accounts", *SHOWN_COUNTS)]
+    rows = [(common.label(name), manifest.get(name, 0), totals.get(name, 0)) for name in ("accounts", *SHOWN_COUNTS)]
     sums, platform = manifest["sums"], totals.get("sums", {})
-    rows += [(f"sum of {name}", sums.get(name), platform.get(name)) for name in sums_filled(manifest, totals)]
+    rows += [
+        (_("sum of {name}", name=common.label(name)), sums.get(name), platform.get(name))
+        for name in sums_filled(manifest, totals)
+    ]
     for code, ledger in manifest.get("by_ledger", {}).items():
         platform = totals.get("by_ledger", {}).get(code, {})
-        rows.append((f"ledger {code}", ledger.get("balance_sum"), platform.get("balance_sum", "–")))
-    common.print_line(console, f"{'':<22}{'source':>20}{'platform':>20}")
+        rows.append((_("ledger {code}", code=code), ledger.get("balance_sum"), platform.get("balance_sum", "–")))
+    common.print_line(console, f"{'':<22}{_('source'):>20}{_('platform'):>20}")
     for name, ours, theirs in rows:
-        mark = "" if ours == theirs else "   <-- differs"
-        common.print_line(console, f"{name.replace('_', ' '):<22}{_cell(ours):>20}{_cell(theirs):>20}{mark}")
+        mark = "" if ours == theirs else "   <-- " + _("differs")
+        common.print_line(console, f"{name:<22}{_cell(ours):>20}{_cell(theirs):>20}{mark}")
     for path in comparison.dropped:
-        common.print_line(console, f"  {path}: dropped by the supplier's setting unknown_fields=ignore")
+        common.print_line(console, f"  {path}: " + _("dropped by the supplier's setting unknown_fields=ignore"))
 
 
 def _cell(value: Any) -> str:
-    return number(value) if isinstance(value, int) else str(value)
+    return number(value) if isinstance(value, int) else amount(str(value))
 
 
 def _show_differences(console: Console, comparison: Comparison) -> None:
     if comparison.differences:
-        common.print_line(console, f"Differences in counts and sums: {len(comparison.differences)}")
+        common.print_line(console, _("Differences in counts and sums: {number}", number=len(comparison.differences)))
     for found in comparison.differences:
         note = f" ({found.note})" if found.note else ""
-        common.print_line(console, f"  {found.name}: source {found.source}, platform {found.platform}{note}")
+        sides = _("source {source}, platform {platform}", source=found.source, platform=found.platform)
+        common.print_line(console, f"  {found.name}: {sides}{note}")
 
 
 def _show_accounts(console: Console, found: Sequence[Found]) -> None:
     if found:
-        common.print_line(console, f"Accounts that differ: {number(len(found))}")
+        common.print_line(console, _("Accounts that differ: {number}", number=number(len(found))))
     for account in found[:_MOST_NAMED]:
-        common.print_line(console, f"  {account.number}: {account.difference.kind}, {_CAUSES[account.side]}")
+        common.print_line(console, f"  {account.number}: {_(account.difference.kind)}, {_(_CAUSES[account.side])}")
         for field in account.fields:
             stored = f" ({field.stored})" if field.stored else ""
-            sides = (", ".join(values[:_MOST_VALUES]) or "nothing" for values in (field.source, field.platform))
-            common.print_line(console, "    {}: source {}, platform {}".format(field.path, *sides) + stored)
+            source, platform = (
+                ", ".join(values[:_MOST_VALUES]) or _("nothing") for values in (field.source, field.platform)
+            )
+            sides = _("source {source}, platform {platform}", source=source, platform=platform)
+            common.print_line(console, f"    {field.path}: {sides}{stored}")
     if len(found) > _MOST_NAMED:
-        common.print_line(console, f"  and {counted(len(found) - _MOST_NAMED, 'more account')}")
+        common.print_line(console, "  " + _("and {more}", more=counted(len(found) - _MOST_NAMED, "more account")))
 
 
 def _show_refusal(console: Console, refused: Refused) -> None:
-    common.print_line(console, f"The service issues no certificate: {refused.code}")
+    common.print_line(console, _("The service issues no certificate: {code}", code=refused.code))
     for error in refused.errors:
         common.print_line(console, f"  {error.attr}: {error.detail}".replace("  : ", "  "))
 
@@ -244,7 +252,8 @@ def _write_differences(console: Console, differing: Differing, found: Sequence[F
     if pushed:
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.writelines(line + b"\n" for line in differing.lines(pushed))
-        common.print_line(console, f"{counted(len(pushed), 'account')} of the source to push, in {path}.")
+        accounts = counted(len(pushed), "account")
+        common.print_line(console, _("{accounts} of the source to push, in {file}.", accounts=accounts, file=path))
 
 
 def _show_commands(
@@ -254,13 +263,15 @@ def _show_commands(
     numbers = {side: [account.number for account in found if account.side == side] for side in _CAUSES}
     healed = numbers["platform"]
     if len(healed) > _MOST_HEALED:
-        common.print_line(console, "The operator restores the platform: importledger projections rebuild platform")
+        words = "importledger projections rebuild platform"
+        common.print_line(console, _("The operator restores the platform: {command}", command=words))
     for external in healed if len(healed) <= _MOST_HEALED else ():
         words = shlex.join(["importledger", "projections", "heal", supplier, external])
-        common.print_line(console, f"The operator restores the account: {words}")
+        common.print_line(console, _("The operator restores the account: {command}", command=words))
     if changed := numbers["source"]:
         words = shlex.join(["importledger", "revert", supplier, *changed[:1]])
-        common.print_line(console, f"Before changed accounts are pushed, the operator reverts each: {words}")
+        sentence = _("Before changed accounts are pushed, the operator reverts each: {command}", command=words)
+        common.print_line(console, sentence)
     words_after = ["--supplier", supplier, *access.words]
     if any(account.side in _PUSHED for account in found):
         common.next_step(console, "push", f"{run}.differences.ndjson", "--run", run, *words_after)
@@ -272,19 +283,24 @@ def _show_commands(
 
 def _repair(console: Console, client: "Client", supplier: str, found: Sequence[Found]) -> None:
     """Try failed imports again, and heal accounts that the platform has altered. Both are safe to repeat."""
-    for side, action, noun in (("failed", client.retry, "try again"), ("platform", client.heal, "heal")):
+    for side, action, sentence in (
+        ("failed", client.retry, translatable("Repair: try again {accounts}: {numbers}")),
+        ("platform", client.heal, translatable("Repair: heal {accounts}: {numbers}")),
+    ):
         numbers = [account.number for account in found if account.side == side]
         if numbers:
-            common.print_line(console, f"Repair: {noun} {counted(len(numbers), 'account')}: {', '.join(numbers)}")
+            accounts = counted(len(numbers), "account")
+            common.print_line(console, _(sentence, accounts=accounts, numbers=", ".join(numbers)))
         for external in numbers:
             try:
                 action(supplier, external)
             except (Refused, NotAllowed) as error:
-                common.print_line(console, f"  {external}: not repaired: {error}")
+                common.print_line(console, f"  {external}: " + _("not repaired: {error}", error=error))
 
 
 def _write(console: Console, certificate: Mapping[str, Any], manifest: Mapping[str, Any], run: str) -> None:
     as_json, as_page = Path(f"{run}.certificate.json"), Path(f"{run}.certificate.pdf")
     as_json.write_bytes(msgspec.json.format(msgspec.json.encode(certificate), indent=2) + b"\n")
     as_page.write_bytes(pdf_of(certificate, manifest))
-    common.print_line(console, f"BALANCED. The signed certificate is {as_json}; {as_page} is for reading.")
+    sentence = _("The signed certificate is {file}; {page} is for reading.", file=as_json, page=as_page)
+    common.print_line(console, f"BALANCED. {sentence}")

@@ -12,6 +12,7 @@ from importledger_client.answers import Run
 from importledger_client.commands import OK, SOMETHING_WRONG, common
 from importledger_client.display import Progress, counted, duration, number
 from importledger_client.errors import NotFound
+from importledger_client.language import _
 from importledger_client.notes import load_note
 from importledger_client.sources import STDIN
 
@@ -55,9 +56,9 @@ def watch_runs(
             ended = _watched(client, run, supplier, console, expected)
         except NotFound as error:
             common.no_such_run(run, supplier, error)
-        counts = " · ".join(_counts(ended)) or "nothing was accepted"
-        warned = f" · with warnings {number(ended.warned)}" if ended.warned else ""
-        common.print_line(out, f"run {run} · {supplier} · {_total(ended)} · {counts}{warned}")
+        counts = " · ".join(_counts(ended)) or _("nothing was accepted")
+        warned = f" · {_('with warnings')} {number(ended.warned)}" if ended.warned else ""
+        common.print_line(out, f"{_('run')} {run} · {supplier} · {_total(ended)} · {counts}{warned}")
         if ended.failed and code == OK:
             code, words = SOMETHING_WRONG, ["errors", run, "--supplier", supplier]
         elif ended.by_status.get("PROCESSED") and not words:
@@ -107,9 +108,9 @@ def _total(run: Run) -> str:
 def _line(run: Run) -> str:
     parts = [run.run, *_counts(run)]
     if run.refused:
-        parts.append(f"refused attempts {number(run.refused)}")
+        parts.append(f"{_('refused attempts')} {number(run.refused)}")
     if run.processed_per_s:
-        parts.append(f"{run.processed_per_s:,.1f}/s")
+        parts.append(f"{number(run.processed_per_s, 1)}/s")
     if run.eta_s and run.waiting:
-        parts.append(f"ETA {duration(run.eta_s)}")
+        parts.append(_("ETA {time}", time=duration(run.eta_s)))
     return " · ".join(parts)
