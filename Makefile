@@ -120,7 +120,7 @@ fmt: setup ## format the code
 
 lock: setup ## resolve the requirements anew; needs uv
 	uv pip compile --no-strip-extras --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q pyproject.toml --extra dev -o requirements/dev.txt
-	uv pip compile --no-strip-extras --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q pyproject.toml -c requirements/dev.txt -o requirements/runtime.txt
+	uv pip compile --no-strip-extras --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q pyproject.toml --extra books -c requirements/dev.txt -o requirements/runtime.txt
 	uv pip compile --no-strip-extras --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q requirements/mutants.in -c requirements/dev.txt -o requirements/mutants.txt
 	uv pip compile --no-strip-extras --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q requirements/failover.in -c requirements/dev.txt -o requirements/failover.txt
 	uv pip compile --no-strip-extras --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q requirements/bench.in -c requirements/dev.txt -o requirements/bench.txt

@@ -25,6 +25,9 @@ def create_app(
     redis_url: str | None = None,
     *,
     more_routes: Callable[[Services], Iterable[Route]] = lambda services: (),
+    more_work: Callable[[Services], contextlib.AbstractContextManager[None]] = lambda services: (
+        contextlib.nullcontext()
+    ),
     expose: Expose | None = None,
     register_metrics: Callable[..., None] = lambda *reports: None,
     **settings: Unpack[Settings],
@@ -35,7 +38,8 @@ def create_app(
     MACs of users' requests, which the relay checks; without a key, only this process accepts these MACs. In
     `roles_file` a supervisor lists roles that fail at every start. `/readyz` checks the required durability.
     `open_ledger` opens the log once appends are allowed. `address_of` returns the client's address, behind a trusted
-    proxy too. `expose` returns the text of `/metrics`. `more_routes` returns routes of other packages, tried last.
+    proxy too. `expose` returns the text of `/metrics`. `more_routes` returns routes of other packages, tried last, and
+    `more_work` their threads, which run as long as the application.
     `register_metrics` is called with functions that report metrics.
     """
     services = Services(database_url, token_key, redis_url, operations=OPERATIONS, **settings)
@@ -44,7 +48,12 @@ def create_app(
     async def lifespan(app: Starlette) -> AsyncIterator[dict[str, asyncio.Event]]:
         tune_interpreter(switch_interval_s=SHORT_SWITCH_INTERVAL_S)
         async with services.running(register_metrics):
-            yield {STATE: asyncio.Event()}
+            work = more_work(services)
+            work.__enter__()
+            try:
+                yield {STATE: asyncio.Event()}
+            finally:
+                await asyncio.to_thread(work.__exit__, None, None, None)
 
     routes = [*_operations(services), *_pages(services, expose), *more_routes(services)]
     app = RawPathApplication(routes, lifespan=lifespan)

@@ -13,6 +13,7 @@ from api.access.acknowledgements import Acknowledgements
 from api.access.auth import Authenticator
 from api.access.directory import KEEPER, Directory
 from api.access.rate_limit import RateLimit
+from api.access.step_keys import StepKeys
 from api.bulk.executor import BulkExecutor
 from api.http.batched_reads import BatchedReads
 from api.http.database import reading_pool
@@ -71,9 +72,10 @@ class Services:
         self.acknowledgements = Acknowledgements(self.ledger, durability)
         self.directory = Directory(self.pool)
         self.limit = RateLimit(redis_url)
-        self.auth = Authenticator(self.directory, token_key, self.limit)
         self.authority = AuthorityKey(request_key or secrets.token_urlsafe(32))
-        """Makes and checks the MACs of data that only api and relay may write."""
+        """Makes and checks the MACs of data that no other process may write."""
+        steps = StepKeys(self.pool, self.directory, self.authority)
+        self.auth = Authenticator(self.directory, steps, token_key, self.limit)
         self.refusals = RefusalCounts(self.ledger, interval_s=refusals_interval_s)
         self.attempts = RefusedAttempts(self.ledger)
         self.runs = RunCounts(self.ledger, self.refusals)

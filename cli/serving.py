@@ -11,12 +11,13 @@ import msgspec
 from api.app import create_app
 from api.http.request_log import RequestLog
 from api.http.server import SANDBOX_HEADERS, serve
-from cli.service.listening import metrics_sockets, refuse_taken
+from cli.service.listening import metrics_sockets, own_url, refuse_taken
 from cli.service.observing import Observed
 from cli.service.opening import ledger_opener
 from cli.service.roles import request_key, role_settings
 from cli.service.settings import Settings, required, shown_settings
 from console.access.transport import Transport
+from console.books.running import BookSteps
 from console.routes import console_routes
 from console.settings import ConsoleSettings
 from embedded.folder import DataFolder
@@ -66,6 +67,9 @@ def api(
         ),
         address_of=lambda request: Transport(request, settings.console.trusted_proxies).address,
         more_routes=partial(console_routes, settings=_console(settings)),
+        more_work=lambda services: BookSteps(
+            services.ledger, services.authority, url=own_url(host, port, fds), needs_second="push" in settings.four_eyes
+        ).running(),
     )
     observed.serve(own_port)
     write = write_lines(settings.log_format) if is_verbose(settings.log_level) else None

@@ -1,4 +1,4 @@
-"""The console at `/console/`: pages for support staff and auditors, served by the api process.
+"""The console at `/console/`: pages for support staff, auditors and importers, served by the api process.
 
 The console uses the queries and commands of the API, and has no SQL or rules of its own.
 
@@ -22,6 +22,9 @@ must check `visit.person.may_touch` or `.reach` itself. Exceptions that the API 
 
 **An action redirects** after a change; The next page shows the `secret` of `Visit.redirect` once. If an action raises
 an exception with status 400, the page of its form is shown again with the error and the typed values.
+
+**An upload** is marked with `upload`: its function reads the body itself. A `PUT` needs the form's token in the header
+`X-Form-Token`; a form must have the token before its first file (`console.books.uploads`).
 
 **A template** extends `base.html` and marks its texts: `{{ _("Retry") }}` or `{% trans %}`. Python code marks texts
 with `visit._("…")`, or with `N_("…")` where the language is not known yet. German texts are in

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -27,7 +28,11 @@ def console_routes(services: Services, *, settings: ConsoleSettings | None = Non
 
         openid = OpenIdProvider(settings.openid)
     navigation = tuple(
-        screen for screen in SCREENS if screen.nav and (settings.four_eyes or screen.path != "/proposals/")
+        screen
+        for screen in SCREENS
+        if screen.nav
+        and (settings.four_eyes or screen.path != "/proposals/")
+        and (find_spec("importledger_client") or screen.path != "/books/")  # steps of books run this package
     )
     console = Console(services, settings, openid, navigation, Checkup(settings.examine))
     for screen in SCREENS:

@@ -2,7 +2,7 @@
 
 import ipaddress
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -47,8 +47,8 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True):
     openid: OpenIdSettings | None = None
     places: Mapping[str, tuple[str, ...]] = {}
     """URLs by organisation, below which its operators may set documents roots."""
-    four_eyes: Collection[OwnerTaskKind] = ()
-    """Kinds of tasks that a second person must approve."""
+    four_eyes: Collection[OwnerTaskKind | Literal["push"]] = ()
+    """Kinds of tasks that a second person must approve; `push` is the go-live of a book."""
     mail_server: "MailServer | None" = None
     """Mail server for test e-mails; None if none is set for this process."""
     examine: Callable[[], Sequence[Any]] = tuple

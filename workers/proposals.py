@@ -85,7 +85,7 @@ def approve(ledger: Ledger, authority: AuthorityKey, task_id: str, user: str) ->
         raise ProposalFailed(DECIDED)
     if request.user == user:
         raise OwnProposal
-    if not _are_independent(ledger, request.user, user):
+    if not are_independent(ledger, request.user, user):
         raise ProposalFailed(SAME_USER)
     require_unchanged(ledger, request)
     _decide(ledger, task_id, approval_of(request, task_id, user, now(), authority.mac), None)
@@ -125,11 +125,11 @@ def require_approval(ledger: Ledger, authority: AuthorityKey, task_id: str, requ
         raise ProposalFailed(NOT_APPROVED)
     if not all(may_request(ledger, msgspec.structs.replace(request, user=approval.user)) for approval in approvals):
         raise ProposalFailed(NOT_ALLOWED)
-    if not all(_are_independent(ledger, request.user, approval.user) for approval in approvals):
+    if not all(are_independent(ledger, request.user, approval.user) for approval in approvals):
         raise ProposalFailed(SAME_USER)
 
 
-def _are_independent(ledger: Ledger, first: str, second: str) -> bool:
+def are_independent(ledger: Ledger, first: str, second: str) -> bool:
     """Return False if one user of the console could have acted as both persons."""
     return _possible_users(ledger, first).isdisjoint(_possible_users(ledger, second))
 

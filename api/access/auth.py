@@ -17,6 +17,7 @@ from starlette.requests import Request
 from api.access.api_key import API_KEY, digest_of
 from api.access.directory import Directory, Key
 from api.access.rate_limit import RateLimit
+from api.access.step_keys import STEP_ID, STEP_TOKEN, StepKeys, may_call
 from api.http.fields import field
 from api.http.paths import ANSWER_HEADERS
 from api.http.request_log import ORGANISATION
@@ -49,8 +50,9 @@ class Token(msgspec.Struct, frozen=True):
 class Authenticator:
     """Checks credentials against the directory, and issues tokens."""
 
-    def __init__(self, directory: Directory, token_key: bytes, limit: RateLimit) -> None:
+    def __init__(self, directory: Directory, steps: StepKeys, token_key: bytes, limit: RateLimit) -> None:
         self._directory = directory
+        self._steps = steps
         self._limit = limit
         self._token_key = token_key
         self._claims: dict[str, dict[str, Any]] = {}
@@ -72,7 +74,7 @@ class Authenticator:
         request.scope[ORGANISATION] = key.organisation
         if key.rate_per_s:
             request.scope[ANSWER_HEADERS] = await self._limit.take(key)
-        if key.role not in roles:
+        if key.role not in roles or (key.step_kind and not may_call(key.step_kind, request)):
             raise ApiError(
                 403, Sentence("This key's role does not allow this.", "Die Rolle dieses Schlüssels erlaubt das nicht.")
             )
@@ -87,8 +89,8 @@ class Authenticator:
             raise authentication_failed()
 
     async def key_of_secret(self, api_key: str) -> Key | None:
-        """Return the key with a secret; None if the key is unknown or revoked."""
-        match = API_KEY.match(api_key)
+        """Return the key or running step with this text; None if it is unknown, revoked or has ended."""
+        match = API_KEY.match(api_key) or STEP_TOKEN.match(api_key)
         if match is None:
             return None
         key = await self._valid_key(match.group(1))
@@ -145,12 +147,14 @@ class Authenticator:
         return claims
 
     async def _key_of(self, credential: str) -> Key | None:
-        if credential.startswith("ilk_"):
+        if credential.startswith(("ilk_", "ils_")):
             return await self.key_of_secret(credential)
         claims = self._verified(credential)
         return await self._valid_key(claims["key"]) if claims and claims["use"] == "access" else None
 
     async def _valid_key(self, key_id: str) -> Key | None:
+        if key_id.startswith(STEP_ID):
+            return await self._steps.key(key_id)
         key = self._directory.key(key_id)
         if key is None:
             await self._directory.refresh()

@@ -40,6 +40,8 @@ class Key(msgspec.Struct, frozen=True):
     rate_per_s: int = 0
     created_at: datetime | None = None
     position: int = 0
+    step_kind: str = ""
+    """Kind of the step of a book that uses this key; "" for keys of importers and others."""
 
     @property
     def reach(self) -> frozenset[str] | None:
@@ -88,6 +90,17 @@ class Directory:
 
     def key(self, key_id: str) -> Key | None:
         return self._keys.get(key_id)
+
+    def lowest_rate(self, organisation: str) -> int:
+        """Return the lowest rate limit of the organisation's valid importer keys, 0 if none has one."""
+        return min(
+            (
+                key.rate_per_s
+                for key in self._keys.values()
+                if (key.organisation, key.role, key.revoked_at) == (organisation, "importer", None) and key.rate_per_s
+            ),
+            default=0,
+        )
 
     async def refresh(self) -> None:
         """Read suppliers and keys that changed since the last read. Raises StoreUnavailable."""

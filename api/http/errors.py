@@ -27,6 +27,7 @@ from eventstore.errors import (
     VersionConflict,
 )
 from eventstore.log.store_errors import is_unavailable
+from projections.auxiliary.books import BooksFull
 from schemas.base import Problem
 from schemas.reading.problems import bounded, is_truncated
 from schemas.reading.shape import NotJson
@@ -43,6 +44,10 @@ _DETAILS = {
 _UNAVAILABLE = Sentence(
     "The service cannot store or read at the moment. Repeating the request is safe.",
     "Der Dienst kann im Augenblick nicht speichern oder lesen. Die Anfrage kann gefahrlos wiederholt werden.",
+)
+_BOOKS_FULL = Sentence(
+    "There is no space for more files at the moment. What was uploaded is stored; continue the upload later.",
+    "Im Augenblick ist kein Platz für weitere Dateien. Hochgeladenes ist gespeichert; laden Sie später weiter hoch.",
 )
 _RETRY = {"Retry-After": "1"}
 RETRY_STOPPED = {"Retry-After": "30"}
@@ -129,6 +134,8 @@ def answered_error(request: Request, error: Exception) -> Response:
             return localised_response(request, {"non_field_errors": whole, "account_id": error.account_number}, 400)
         case IntakeStopped():
             return _answered(request, {"detail": INTAKE_STOPPED, "code": STOPPED}, 503, RETRY_STOPPED)
+        case BooksFull():
+            return _answered(request, {"detail": _BOOKS_FULL, "code": _CODES[503]}, 503, RETRY_STOPPED)
         case Refused():
             return _answered(request, {"detail": sentence_of(error), "code": error.code}, 400)
         case HTTPException():

@@ -1,7 +1,9 @@
 """Listening sockets, which are opened before any process is started, so that an error is reported at once."""
 
 import errno
+import os
 import socket
+from collections.abc import Sequence
 from typing import Any
 
 from api.http.limits import BACKLOG
@@ -14,6 +16,14 @@ METRICS = ("IMPORTLEDGER_METRICS_HOST", "IMPORTLEDGER_METRICS_PORT")
 
 def base_url_of(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def own_url(host: str, port: int, fds: Sequence[int] = ()) -> str:
+    """Return the address at which this machine reaches its own socket: a loopback address if the socket accepts it."""
+    if fds:
+        with socket.socket(fileno=os.dup(fds[0])) as listening:
+            host, port = listening.getsockname()[:2]
+    return base_url_of({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port)  # noqa: S104 - not for listening
 
 
 def refuse_taken(host: str, port: int, named: tuple[str, str] = OPTIONS) -> None:

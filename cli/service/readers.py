@@ -103,16 +103,18 @@ def checkpoints_url(name: str, value: str) -> str:
     return value
 
 
-def four_eyes(name: str, value: str) -> frozenset[OwnerTaskKind]:
+def four_eyes(name: str, value: str) -> frozenset[OwnerTaskKind | Literal["push"]]:
     """Read the actions that need a second person, and return the kinds of their tasks.
 
-    A supplier that is set to complete is released, so `release` covers `complete`.
+    `push` is the go-live of a book in the console, which is no task. A supplier that is set to complete is released, so
+    `release` covers `complete`.
     """
     actions = [action.strip() for action in value.split(",")]
-    if unknown := [action for action in actions if action not in SECOND_PERSON]:
-        raise SettingError(f"{name} must name actions out of {', '.join(SECOND_PERSON)}, and not {unknown[0]!r}.")
+    known: dict[str, OwnerTaskKind | Literal["push"]] = {**SECOND_PERSON, "push": "push"}
+    if unknown := [action for action in actions if action not in known]:
+        raise SettingError(f"{name} must name actions out of {', '.join(known)}, and not {unknown[0]!r}.")
     covered = {"complete"} if "release" in actions else set()
-    return frozenset(SECOND_PERSON[action] for action in {*actions, *covered})
+    return frozenset(known[action] for action in {*actions, *covered})
 
 
 def places(name: str, value: str) -> dict[str, tuple[str, ...]]:

@@ -73,8 +73,8 @@ SETTINGS = (
             "least 32 characters, the same for every api and relay. A new key ends all sessions and passwords."),
     Variable("four_eyes", "IMPORTLEDGER_FOUR_EYES", "plain", readers.four_eyes, frozenset(), "none",
             "Actions that need [a second person](../how-to/second-person.md), with commas: `revert`, `release`, "
-            "`erase`, `complete`, `switch`, `retry`, `cancel`. `release` covers `complete`. Set the same value "
-            "for every api, relay and command line."),
+            "`erase`, `complete`, `switch`, `retry`, `cancel`, and `push` for the go-live of a book in the console. "
+            "`release` covers `complete`. Set the same value for every api, relay and command line."),
     Variable("sealing_key", "IMPORTLEDGER_SEALING_KEY", "secret", readers.seal_key, None,
             "made in the data folder (`secrets/sealing_key`)",
             "Key that signs checkpoints: 32 random bytes in base64url, the same for relay, `seal` and `proof`. Keep a "
@@ -159,7 +159,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     durability: Durability
     token_key: str | None
     request_key: str | None
-    four_eyes: frozenset[OwnerTaskKind]
+    four_eyes: frozenset[OwnerTaskKind | Literal["push"]]
     sealing_key: str | None
     checkpoints_url: str | None
     seal_every_s: float

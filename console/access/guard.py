@@ -14,7 +14,7 @@ from api.http.errors import HANDLERS, answer_of, not_found
 from api.http.request_log import ORGANISATION
 from api.http.responses import ANONYMOUS, CALLERS, HELD, read_body
 from console.access import cookies
-from console.access.visit import ROOT, Console, Screen, Visit, is_local
+from console.access.visit import ROOT, STALE, Console, Screen, Visit, is_local
 from console.presentation.forms import Form
 from console.presentation.names import HEADLINES
 from console.presentation.refill import refilled
@@ -22,7 +22,6 @@ from console.presentation.rendering import HEADERS, OVER_TLS
 from console.presentation.texts import N_
 
 _TYPED = N_("Your session had ended. Check what you typed, and send the form again.")
-_STALE = N_("The form must come from a page of this session. Reload the page and send the form again.")
 
 
 def handler(console: Console, screen: Screen) -> Callable[[Request], Awaitable[Response]]:
@@ -41,15 +40,17 @@ def handler(console: Console, screen: Screen) -> Callable[[Request], Awaitable[R
 
 async def _answer(visit: Visit) -> Response:
     """Check the request and return the screen's response. Raises ApiError if a check fails."""
-    if visit.screen.method == "POST" and visit.transport.is_from_elsewhere:
-        raise visit.refusal(403, _STALE)
+    if visit.screen.method != "GET" and visit.transport.is_from_elsewhere:
+        raise visit.refusal(403, STALE)
     response = await _enter(visit)
-    if visit.screen.method == "POST":
+    if response is None and visit.screen.method == "PUT" and not visit.is_own_form():
+        raise visit.refusal(403, STALE)
+    if visit.screen.method == "POST" and not visit.screen.is_streamed:
         budget = CALLERS if visit.opened else ANONYMOUS
         body = await read_body(visit.request, budget, address=visit.transport.address, is_form=True)
         visit.form = Form.of(body, visit.request.headers.get("content-type", ""))
         if response is None and not visit.is_own_form():
-            raise visit.refusal(403, _STALE)
+            raise visit.refusal(403, STALE)
         # check after the body has arrived, which may take long, and keep the form for the time after the sign-in
         response = await _enter(visit)
     if response is not None:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 ROOT = "/console"
 WRITE_TIMEOUT_S = 10.0
+STALE = N_("The form must come from a page of this session. Reload the page and send the form again.")
 MAX_COOKIE = 3_500
 """Characters of a form in a cookie. Browsers drop cookies of more than 4,096."""
 _HOMES = dict.fromkeys(("/keys/", "/users/"), f"{ROOT}/suppliers/")
@@ -65,6 +66,8 @@ class Screen(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the page in the navigation; "" for a page that is not in the navigation."""
     is_whole: bool = False
     """True for a page that only users who see all suppliers may open."""
+    is_streamed: bool = False
+    """True if the function reads the body itself, and the token of a form in it."""
 
 
 def page(path: str, *, roles: frozenset[str] | None, nav: str = "", is_whole: bool = False) -> Callable[..., Screen]:
@@ -75,6 +78,11 @@ def page(path: str, *, roles: frozenset[str] | None, nav: str = "", is_whole: bo
 def action(path: str, *, roles: frozenset[str] | None) -> Callable[..., Screen]:
     """Mark the function that handles a form at `/console` + path. Forms from other sites never reach the function."""
     return lambda function: Screen(function=function, path=path, method="POST", roles=roles)
+
+
+def upload(path: str, method: str, *, roles: frozenset[str] | None) -> Callable[..., Screen]:
+    """Mark the function that reads the body of uploads at `/console` + path."""
+    return lambda function: Screen(function=function, path=path, method=method, roles=roles, is_streamed=True)
 
 
 class Console(msgspec.Struct, frozen=True):
@@ -211,9 +219,10 @@ class Visit:
         return bytes.fromhex(self.services.authority.mac("console form", purpose, *parts))
 
     def is_own_form(self) -> bool:
-        """Return True if the form carries the token of a page of this session."""
+        """Return True if the form, or the header of a script's request, has the token of a page of this session."""
         key = self.token if self.opened else self._anonymous_token
-        return bool(key) and hmac.compare_digest(self.form.secret("csrf").encode(), self.csrf_token.encode())
+        sent = self.request.headers.get("x-form-token", "") if self.screen.method == "PUT" else self.form.secret("csrf")
+        return bool(key) and hmac.compare_digest(sent.encode(), self.csrf_token.encode())
 
     def require_all(self) -> None:
         """Raise ApiError 403 for users who see only some suppliers."""

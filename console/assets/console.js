@@ -111,6 +111,48 @@
     if (button) navigator.clipboard.writeText(document.getElementById(button.dataset.copy).value).then(() => { button.textContent = button.dataset.done; });
   });
 
+  /* Files are uploaded in pieces, with progress, and go on after an interruption. Without script, the form sends them. */
+  const PIECE = 8 * 2 ** 20, TRIES = 5;
+  const uploading = document.querySelector("[data-upload]");
+  if (uploading) uploading.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const { file: field, csrf } = uploading.elements, files = [...field.files], button = uploading.querySelector("button");
+    const bar = uploading.querySelector("progress"), says = uploading.querySelector("[role=status]");
+    const total = files.reduce((sum, file) => sum + file.size, 0) || 1;
+    async function put(file, offset, body) {
+      const address = `${uploading.dataset.upload}${encodeURIComponent(file.name)}/?size=${file.size}&offset=${offset}`;
+      const answer = await fetch(address, { method: "PUT", headers: { "X-Form-Token": csrf.value }, body });
+      if (answer.ok || answer.status === 409) return (await answer.json()).received;
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main");
+      throw new Error(page ? page.textContent.trim() : answer.statusText);
+    }
+    button.disabled = true;
+    bar.hidden = false;
+    let sent = 0;
+    try {
+      for (const file of files) {
+        let at = await put(file, 0), left = TRIES;
+        while (at < file.size) {
+          try {
+            at = await put(file, at, file.slice(at, at + PIECE));
+            left = TRIES;
+          } catch (error) {
+            if (!(error instanceof TypeError) || !left--) throw error;
+            await new Promise((done) => setTimeout(done, 1000));
+            at = await put(file, 0).catch(() => at);
+          }
+          bar.value = (sent + at) / total;
+          says.textContent = `${file.name}: ${Math.floor(100 * at / file.size)} %`;
+        }
+        sent += file.size;
+      }
+      location.reload();
+    } catch (error) {
+      says.textContent = error instanceof TypeError ? uploading.dataset.cut : error.message;
+      button.disabled = false;
+    }
+  });
+
   addEventListener("resize", () => drawn.forEach((plot, box) => plot.setSize({ width: box.clientWidth, height: 220 })));
   begin();
 })();

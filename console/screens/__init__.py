@@ -2,6 +2,7 @@
 
 from console.access.visit import Screen
 from console.screens import (
+    books,
     errors,
     import_page,
     imports,
@@ -21,7 +22,7 @@ from console.screens import (
 )
 
 _FILES = (
-    *(overview, imports, runs, errors, projections, proof, import_page, personal_data, suppliers, system),
+    *(overview, imports, runs, books, errors, projections, proof, import_page, personal_data, suppliers, system),
     *(reverts, proposals, tasks, saved_filters, signing_in, openid),
 )
 SCREENS = tuple(screen for file in _FILES for screen in vars(file).values() if isinstance(screen, Screen))

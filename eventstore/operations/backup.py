@@ -85,6 +85,10 @@ EXCLUDED = {
     "user_sessions": "users sign in again",
     "sign_in_links": "users get a new link",
     "failed_sign_ins": "counts of one day",
+    "books": "importers' uploads, erased 30 days after their last use",
+    "book_files": "importers' uploads",
+    "book_chunks": "importers' uploads",
+    "book_steps": "commands on importers' uploads",
     "refused_attempts": "deleted after 90 days, and may name persons who were erased since",
 }
 """Tables of the log's schema that no backup holds, each with the reason. Projections are rebuilt."""

@@ -10,13 +10,13 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import pytest
 from playwright.sync_api import Browser, Page, Position, expect
 
-from tests.support.browser import HALF, NARROW, WIDE, Desk, chromium, cookies_for, desk
+from tests.support.browser import NARROW, SCHEMES, WIDE, chromium, cookies_for, desk, look
 from tests.support.folders import temporary_folder
 from tests.support.make import an_account, changed, encoded
 from tests.support.running import RunningService, start_service, wait_for
@@ -46,11 +46,6 @@ class Book(msgspec.Struct, frozen=True):
     """Address of the operator's first sign-in."""
     checkpoint: str
     """The note of a checkpoint that an auditor keeps."""
-
-
-SCHEMES: dict[str, tuple[Literal["light", "dark"], Literal["light", "dark"]]]
-SCHEMES = {"en": ("light", "dark"), "de": ("dark", "light")}
-"""Colour schemes of the wide and the narrow page, by language."""
 
 
 @pytest.fixture(scope="module")
@@ -214,26 +209,6 @@ def test_every_page_is_for_everybody_and_nothing_that_others_chose_runs(
             look(sitting, name, language, path)
         sitting.page.context.clear_cookies(name="importledger-session")
         look(sitting, "sign-in", language, "/console/sign-in/")
-
-
-def look(sitting: Desk, page_name: str, language: str, path: str) -> None:
-    name = f"{page_name}-{language}"
-    page = sitting.open(path)
-    sitting.unfold()
-    for scheme, size in zip(SCHEMES[language], (WIDE, NARROW), strict=True):
-        page.emulate_media(color_scheme=scheme)
-        page.set_viewport_size(size)
-        assert sitting.cut() == [], (name, size)
-        assert sitting.faults() == [], (name, scheme)
-        sitting.shoot(f"{name}-{scheme}-{size['width']}")
-        sitting.menu(is_open=True)
-        assert sitting.cut() == [], (name, size, "the menu")
-        sitting.menu(is_open=False)
-    page.set_viewport_size(HALF)
-    assert sitting.cut() == [], (name, "200 % zoom")
-    page.evaluate("document.documentElement.style.fontSize = '200%'")
-    assert sitting.cut() == [], (name, "letters twice as large")
-    assert sitting.trouble == [], name
 
 
 def test_support_finds_why_in_three_steps_and_mends_in_five(

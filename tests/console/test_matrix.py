@@ -15,6 +15,7 @@ import pytest
 
 from api.endpoints.supplier_settings import SUPPLIER_SETTINGS
 from console.access.visit import ROOT, Screen
+from console.books.writing import Books
 from console.screens import SCREENS
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates import organisation, supplier
@@ -22,7 +23,9 @@ from eventstore.aggregates.import_process import FailImport
 from eventstore.aggregates.user import UserRole
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
+from projections.auxiliary.books import Reach
 from tests.support.console import (
+    AUTHORITY,
     Browser,
     carrying_out,
     console_app,
@@ -39,6 +42,8 @@ from tests.support.owner_tasks import propose
 
 PAGES = [screen for screen in SCREENS if screen.method == "GET" and screen.roles is not None]
 FORMS = [screen for screen in SCREENS if screen.method == "POST" and screen.roles is not None]
+PIECES = [screen for screen in SCREENS if screen.method not in ("GET", "POST")]
+"""Addresses to which a script sends pieces of files."""
 ROLES: tuple[UserRole, ...] = ("importer", "auditor", "support", "operator")
 OWN, FOREIGN, WAITING, FAILED = "NW", "FREMD", "P", "E"
 PAGE_ROLES = {
@@ -51,6 +56,10 @@ PAGE_ROLES = {
         *("/tasks/", "/suppliers/", "/suppliers/{supplier}/", "/proof/checkpoint.note"),
     ),
     "ao": ("/personal-data/",),
+    "io": (
+        *("/books/", "/books/{book}/", "/books/{book}/files/{name}/", "/books/{book}/edit/", "/books/{book}/rows/"),
+        "/books/{book}/steps/{step}/",
+    ),
     "so": ("/imports/decide/", "/proposals/"),
     "o": (
         *("/suppliers/{supplier}/decide/", "/keys/", "/keys/{key_id}/", "/users/", "/users/{user_id}/"),
@@ -62,6 +71,10 @@ FORM_ROLES = {
     "aso": (
         *("/projections/{name}/verify/", "/proof/compare/"),
         *("/proof/verify/", "/personal-data/{supplier}/{external}/"),
+    ),
+    "io": (
+        *("/books/", "/books/{book}/files/", "/books/{book}/files/{name}/delete/", "/books/{book}/edit/"),
+        *("/books/{book}/steps/", "/books/{book}/steps/{step}/{change}/", "/books/{book}/erase/"),
     ),
     "so": (
         *("/imports/decide/", "/imports/decided/", "/imports/{supplier}/{external}/retry/"),
@@ -86,11 +99,13 @@ class Tenant(msgspec.Struct, frozen=True):
     key_id: str
     user_id: str
     email: str
+    book: str
+    step: str
 
     @property
     def secrets(self) -> set[str]:
         """Texts that no other tenant may see."""
-        return {self.code, self.organisation, self.key_id, self.user_id, self.email}
+        return {self.code, self.organisation, self.key_id, self.user_id, self.email, self.book, self.step}
 
     def place(self, path: str, external: str = WAITING) -> str:
         """The address of a page or form for this tenant."""
@@ -101,7 +116,11 @@ class Tenant(msgspec.Struct, frozen=True):
             "key_id": self.key_id,
             "user_id": self.user_id,
             "run": "monday",
-        }
+            "book": self.book,
+            "step": self.step,
+            "change": "pause",
+        } | ({"name": "mapping.yaml"} if path.startswith("/books/") else {})
+        path += "?file=book.ndjson&line=1" if path.endswith("/rows/") else ""
         return ROOT + re.sub(r"\{(\w+)\}", lambda match: names.get(match[1], "import_status"), path)
 
 
@@ -111,6 +130,7 @@ class Sent(msgspec.Struct, frozen=True):
     path: str
     fields: dict[str, str] = {}
     whole: bool = False
+    files: dict[str, tuple[str, bytes]] = {}
     is_own: bool = False
     """True for a form about its sender, which has no foreign counterpart."""
 
@@ -165,6 +185,14 @@ def forms_of(tenant: Tenant) -> Iterator[tuple[str, Sent]]:
     for change in ("link", "role", "sign-out", "disable", "enable", "erase"):
         fields = {"role": "auditor", "suppliers": tenant.code, "confirm": tenant.email}
         yield "/users/{user_id}/{change}/", Sent(f"{at('/users/{user_id}/')}{change}/", fields)
+    book = "/books/{book}/"
+    yield "/books/", Sent(at("/books/"), {"supplier": tenant.code, "run": "new"})
+    yield f"{book}edit/", Sent(at(f"{book}edit/"), {"name": "values.csv", "text": "a"})
+    yield f"{book}files/", Sent(at(f"{book}files/"), files={"file": ("a.csv", b"a")})
+    yield f"{book}files/{{name}}/delete/", Sent(at(f"{book}files/{{name}}/delete/"))
+    yield f"{book}steps/{{step}}/{{change}}/", Sent(at(f"{book}steps/{{step}}/{{change}}/"))
+    yield f"{book}steps/", Sent(at(f"{book}steps/"), {"kind": "rehearse", "main": "book.ndjson"})
+    yield f"{book}erase/", Sent(at(f"{book}erase/"), {"confirm": "go"})
     yield "/password/", Sent(at("/password/"), dict.fromkeys(("password", "again"), "three plain words"), is_own=True)
     yield "/shortcuts/", Sent(at("/shortcuts/"), {"shortcuts": "off"}, is_own=True)
     filters = {"here": f"{ROOT}/imports/?supplier={tenant.code}", "name": "mine"}
@@ -187,7 +215,13 @@ def set_up(ledger: Ledger, owner: Ledger, code: str, name: str, key_id: str) -> 
     owner.execute(organisation.stream_of(name), making, at=now(), by="operator:test")
     email = f"somebody@{code}.example.org"
     user_id = new_user(ledger, role="support", suppliers=[code], organisation=name, email=email)
-    return Tenant(code, name, key_id, user_id, email)
+    books, reach = Books(ledger, AUTHORITY), Reach(organisation=name, suppliers=[code], user_id=user_id)
+    book = books.create(reach, code, "go")
+    for file in ("book.ndjson", "mapping.yaml"):
+        books.write_text(reach, book, file, "{}\n")
+    step = books.start(reach, book, "push", {"files": "book.ndjson"})
+    books.pause(reach, book, step)
+    return Tenant(code, name, key_id, user_id, email, book, step)
 
 
 @pytest.fixture
@@ -212,11 +246,16 @@ def is_in(role: UserRole, screen: Screen) -> bool:
 
 
 def post(browser: Browser, csrf: str, sent: Sent) -> int:
-    return browser.post(sent.path, data={"csrf": csrf} | sent.fields).status_code
+    return browser.post(sent.path, data={"csrf": csrf} | sent.fields, files=sent.files or None).status_code
+
+
+def put(browser: Browser, csrf: str, path: str) -> int:
+    return browser.request("PUT", f"{path}?size=1", content=b"x", headers={"X-Form-Token": csrf}).status_code
 
 
 def test_every_page_and_form_is_in_the_matrix(tenants: tuple[Tenant, Tenant]) -> None:
     assert {path for path, _ in forms_of(tenants[0])} == {screen.path for screen in FORMS}
+    assert {(screen.method, screen.path) for screen in PIECES} == {("PUT", "/books/{book}/files/{name}/")}
     for screens, table in ((PAGES, PAGE_ROLES), (FORMS, FORM_ROLES)):
         assert sorted(path for paths in table.values() for path in paths) == sorted(screen.path for screen in screens)
 
@@ -243,7 +282,7 @@ def test_every_page_is_there_for_its_roles_and_absent_for_others(
                     expected = (200, 404) if is_whole else (200,)
                     refused = 303 if screen.path == "/" else 403  # the overview leads to the first page of their own
                     assert status in (expected if is_in(role, screen) else (refused,)), (role, screen.path)
-                    if re.search(r"\{(supplier|key_id|user_id)\}", screen.path):
+                    if re.search(r"\{(supplier|key_id|user_id|book)\}", screen.path):
                         address = other.place(screen.path)
                         answer = browser.get(address)
                         status = answer.status_code
@@ -266,9 +305,15 @@ def test_a_form_of_a_role_that_may_not_or_about_what_is_foreign_does_nothing(
             csrf = csrf_in(stranger.get("/console/sign-in/").text)
             for path, sent in forms_of(mine):
                 assert post(stranger, csrf, sent) == 303, path  # to the page for signing in
+            assert all(put(stranger, csrf, mine.place(screen.path)) == 303 for screen in PIECES)
         for role in ROLES:
             with visitor(app, sessions[role]) as browser:
                 csrf = csrf_in(browser.get("/console/password/").text)
+                for screen in PIECES:
+                    is_importer = role in ("importer", "operator")
+                    assert put(browser, csrf, other.place(screen.path)) == (404 if is_importer else 403)
+                    assert put(browser, "", mine.place(screen.path)) == 403
+                    assert put(browser, csrf, mine.place(screen.path)) == (200 if is_importer else 403)
                 for path, sent in forms_of(mine):
                     if not is_in(role, screens[path]) or sent.whole:
                         assert post(browser, csrf, sent) == 403, (role, sent.path)
@@ -291,6 +336,7 @@ def test_the_same_forms_do_something_for_those_who_may(
     changing -= {"/imports/find/", "/imports/decide/", "/proof/compare/", "/shortcuts/"}
     changing -= {"/filters/", "/filters/remove/"}
     changing.discard("/runs/{supplier}/{run}/compare/")
+    changing = {path for path in changing if not path.startswith("/books/")}
     user = new_user(ledger, role="operator")
     cookies = {"importledger-session": new_session(ledger, user)}
 

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shutil
 import subprocess
 import tempfile
 import zipfile
@@ -29,7 +30,7 @@ from importledger_client.notes import Note, save_note
 from importledger_client.sources import Line, Unreadable
 from tests.support.importbook import importbook
 from tests.support.make import an_account, encoded
-from tests.support.mapped_book import BOOK, OF_BOOK, WHOLE, mapped
+from tests.support.mapped_book import BOOK, OF_BOOK, WHOLE, mapped, spec_of
 from tests.support.running import Importer
 
 Verb = Callable[..., subprocess.CompletedProcess[str]]
@@ -275,19 +276,6 @@ def test_refused_accounts_are_corrected_in_excel_and_pushed(tmp_path: Path, impo
     assert (again.returncode, "accepted 1 · replayed 0 · refused 0" in again.stdout) == (0, True), again.stdout
 
 
-def spec_of(value: Any) -> Any:
-    """A mapping of constants that makes this value."""
-    match value:
-        case dict():
-            return {name: spec_of(inner) for name, inner in value.items() if inner is not None}
-        case list():
-            return [spec_of(inner) for inner in value]
-        case bool():
-            return {"constant": "true" if value else "false"}
-        case _:
-            return {"constant": str(value)}
-
-
 @pytest.mark.promise("failures-in-excel")
 def test_tables_are_rehearsed_corrected_in_excel_pushed_and_certified(
     tmp_path: Path, importer: Importer, verb: Verb
@@ -320,6 +308,35 @@ def test_tables_are_rehearsed_corrected_in_excel_pushed_and_certified(
     assert "accepted 3" in pushed.stdout
     balanced = verb("reconcile", "go", "--manifest", "m.json")
     assert (balanced.returncode, "BALANCED" in balanced.stdout) == (0, True), balanced.stdout + balanced.stderr
+
+
+@pytest.mark.skipif(
+    shutil.which("soffice") is None, reason="there is no LibreOffice: apt-get install libreoffice-calc-nogui"
+)
+def test_libreoffice_opens_a_workbook_and_saves_the_same_accounts(tmp_path: Path) -> None:
+    accounts = [
+        {"external_account_number": "1", "text": text, "number": 12345678901234567890, "list": [1.5, True, None]}
+        for text in ("=1+1", "007", "Grüße aus Köln", "@x", "line\nline", "31.12.2024")
+    ]
+    for number, account in enumerate(accounts):
+        account["external_account_number"] = f"0{number}"
+    book = tmp_path / "book.ndjson"
+    book.write_text("".join(json.dumps(account) + "\n" for account in accounts))
+    save_note(Note("go", ["ACME"], "create", [str(book)], "", [str(book)], ""), tmp_path)
+    wrong = FieldError("text", "invalid", "The text must be another.", suggestion=Suggestion("blanks", "x", "Try x."))
+    write_workbook("go", tmp_path, {f"0{number}": (wrong,) for number in range(len(accounts))})
+    profile = f"-env:UserInstallation=file://{tmp_path}/profile"
+    saved = tmp_path / "saved"
+
+    words = ("soffice", profile, "--headless", "--convert-to", "xlsx", "--outdir", str(saved))
+    ended = subprocess.run(
+        [*words, str(tmp_path / "go.failures.xlsx")], capture_output=True, text=True, check=False, timeout=120
+    )
+
+    assert (ended.returncode, "Error" in ended.stderr) == (0, False), ended.stderr
+    assert len(marked(load_workbook(saved / "go.failures.xlsx")[ACCOUNTS])) == len(accounts)
+    [source] = sources_at([str(saved / "go.failures.xlsx")], "", None)
+    assert [json.loads(line.content) for line in source.lines()] == accounts
 
 
 def test_accounts_of_a_workbook_replace_those_of_the_book(tmp_path: Path) -> None:

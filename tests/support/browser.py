@@ -8,7 +8,7 @@ from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import axe_playwright_python  # type: ignore[import-untyped]
 import pytest
@@ -33,6 +33,9 @@ HALF: ViewportSize = {"width": 640, "height": 450}
 NARROW: ViewportSize = {"width": 320, "height": 640}
 MOST_HIGH = 4_000
 """Pixels of a picture: of more, some Chromiums make none."""
+SCHEMES: dict[str, tuple[Literal["light", "dark"], Literal["light", "dark"]]]
+SCHEMES = {"en": ("light", "dark"), "de": ("dark", "light")}
+"""Colour schemes of the wide and the narrow page, by language."""
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 _AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text()
 _FAULTS = """async (tags) => {
@@ -171,3 +174,26 @@ def desk(
         assert sitting.trouble == []
     finally:
         context.close()
+
+
+def look(sitting: Desk, page_name: str, language: str, path: str) -> None:
+    """Check a page in both schemes, at all widths, and with large letters."""
+    name = f"{page_name}-{language}"
+    page = sitting.open(path)
+    sitting.unfold()
+    for scheme, size in zip(SCHEMES[language], (WIDE, NARROW), strict=True):
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size(size)
+        if cut := sitting.cut():
+            raise AssertionError((name, size, cut))
+        if faults := sitting.faults():
+            raise AssertionError((name, scheme, faults))
+        sitting.shoot(f"{name}-{scheme}-{size['width']}")
+        sitting.menu(is_open=True)
+        assert sitting.cut() == [], (name, size, "the menu")
+        sitting.menu(is_open=False)
+    page.set_viewport_size(HALF)
+    assert sitting.cut() == [], (name, "200 % zoom")
+    page.evaluate("document.documentElement.style.fontSize = '200%'")
+    assert sitting.cut() == [], (name, "letters twice as large")
+    assert sitting.trouble == [], name

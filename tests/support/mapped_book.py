@@ -45,3 +45,16 @@ def mapped(folder: Path, account: dict[str, Any], tables: dict[str, str], /, **o
     path = folder / "m.yaml"
     path.write_text(yaml.safe_dump({"account": account, "files": files, **options}), encoding="utf-8")
     return MappedSource([str(folder / f"{main}.csv")], read_mapping(path), path, None, is_strict=True)
+
+
+def spec_of(value: Any) -> Any:
+    """A mapping of constants that makes this value."""
+    match value:
+        case dict():
+            return {name: spec_of(inner) for name, inner in value.items() if inner is not None}
+        case list():
+            return [spec_of(inner) for inner in value]
+        case bool():
+            return {"constant": "true" if value else "false"}
+        case _:
+            return {"constant": str(value)}

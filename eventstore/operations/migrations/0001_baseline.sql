@@ -625,7 +625,95 @@ CREATE TABLE owner_task_progress (
 
 COMMENT ON TABLE owner_task_progress IS 'Progress of owner''s tasks in events, and their result as JSON. Can be deleted.';
 
--- 8. The platform.
+-- 8. Books of importers: uploaded files, encrypted, and the steps that were run on them. An erasure deletes files and key.
+
+CREATE TABLE books (
+    book         text        NOT NULL PRIMARY KEY,
+    supplier     text        NOT NULL,
+    run          text        NOT NULL,
+    organisation text        NOT NULL,
+    user_id      text        NOT NULL,
+    key          bytea       CHECK (octet_length(key) = 32),
+    created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    touched_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    erased_at    timestamptz,
+    erased_by    text        NOT NULL DEFAULT '',
+    CHECK ((key IS NULL) = (erased_at IS NOT NULL)),
+    CONSTRAINT books_are_readable CHECK (
+        touched_at > '0002-01-01Z' AND touched_at < '9990-01-01Z'
+        AND (erased_at IS NULL OR erased_at > '0002-01-01Z' AND erased_at < '9990-01-01Z'))
+);
+CREATE UNIQUE INDEX books_of_run ON books (organisation, supplier, run) WHERE erased_at IS NULL;
+CREATE INDEX books_in_time ON books (created_at, book);
+
+CREATE TABLE book_files (
+    file       bigint      NOT NULL GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    book       text        NOT NULL REFERENCES books,
+    name       text        NOT NULL CHECK (octet_length(name) <= 200),
+    size       bigint      NOT NULL CHECK (size BETWEEN 0 AND 2000000000),
+    received   bigint      NOT NULL DEFAULT 0,
+    is_whole   boolean     NOT NULL DEFAULT false,
+    step       text        NOT NULL DEFAULT '',
+    digest     text        NOT NULL DEFAULT '',
+    written_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    UNIQUE (book, name, is_whole)
+);
+
+CREATE TABLE book_chunks (
+    file    bigint  NOT NULL REFERENCES book_files ON DELETE CASCADE,
+    number  integer NOT NULL,
+    content bytea   NOT NULL CHECK (octet_length(content) < 2000000),
+    digest  bytea   NOT NULL,
+    PRIMARY KEY (file, number)
+);
+ALTER TABLE book_chunks ALTER COLUMN content SET STORAGE EXTERNAL;
+
+CREATE TABLE book_steps (
+    number       bigint      NOT NULL GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    step         text        NOT NULL UNIQUE,
+    book         text        NOT NULL REFERENCES books,
+    kind         text        NOT NULL,
+    command      text        NOT NULL,
+    arguments    text        NOT NULL,
+    user_id      text        NOT NULL,
+    requested_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    state        text        NOT NULL,
+    percent      integer,
+    exit_code    integer,
+    error        text        NOT NULL DEFAULT '',
+    started_at   timestamptz,
+    ended_at     timestamptz,
+    approved_by  text        NOT NULL DEFAULT '',
+    approved_at  timestamptz,
+    approval     text        NOT NULL DEFAULT '',
+    counts       text        NOT NULL DEFAULT '{}',
+    preview      text        NOT NULL DEFAULT '',
+    output       bytea       NOT NULL DEFAULT '',
+    mac          text        NOT NULL DEFAULT '',
+    holder       text        NOT NULL DEFAULT '',
+    expires_at   timestamptz,
+    runner       integer     NOT NULL DEFAULT 0,
+    attempt      integer     NOT NULL DEFAULT 0,
+    lease_until  timestamptz NOT NULL DEFAULT '-infinity'
+);
+CREATE INDEX book_steps_of_book ON book_steps (book, number);
+CREATE UNIQUE INDEX book_steps_live ON book_steps (book) WHERE state IN ('waiting', 'running', 'pausing');
+CREATE INDEX book_steps_to_run ON book_steps (number) WHERE state IN ('waiting', 'running', 'pausing');
+
+COMMENT ON TABLE books IS 'Books that importers prepare in the console. A row without a key was erased.';
+COMMENT ON TABLE book_files IS 'Files of a book: uploaded, or written by a step. Deleted with an erasure.';
+COMMENT ON TABLE book_chunks IS
+    'Up to 1 MiB of a file: nonce of 12 bytes, AES-256-GCM of a zstd frame with the key of the book.';
+COMMENT ON COLUMN book_chunks.digest IS 'HMAC of the data with the key of the book.';
+COMMENT ON TABLE book_steps IS 'Commands of importbook that api processes run on the files of a book.';
+COMMENT ON COLUMN book_steps.command IS 'The command; empty after an erasure, since names of files can be names of persons.';
+COMMENT ON COLUMN book_steps.approval IS 'MAC of step, preview, user_id, approved_by and approved_at.';
+COMMENT ON COLUMN book_steps.output IS 'Beginning and end of the output, encrypted with the key of the book.';
+COMMENT ON COLUMN book_steps.mac IS 'MAC of step, kind, arguments, book, supplier, organisation, holder and expires_at.';
+COMMENT ON COLUMN book_steps.runner IS 'Random number of the api process that runs the step.';
+COMMENT ON COLUMN book_steps.holder IS 'User with whose rights the step runs.';
+
+-- 9. The platform.
 
 CREATE SCHEMA platform;
 
@@ -635,7 +723,7 @@ CREATE SEQUENCE platform.account_sequence;
 CREATE TABLE platform.account_number_key AS
 SELECT sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())) AS key;
 
--- 9. State of the server that the service's roles may read.
+-- 10. State of the server that the service's roles may read.
 
 -- Number of standbys that a commit may wait for; NULL if the schema's owner may not see it. Through this function, the
 -- service's roles need no right to see queries of other sessions.
@@ -647,7 +735,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 $$;
 REVOKE ALL ON FUNCTION synchronous_standbys() FROM PUBLIC;
 
--- 10. Statistics contain samples of values: none for columns that can be erased, and for credentials.
+-- 11. Statistics contain samples of values: none for columns that can be erased, and for credentials.
 
 ALTER TABLE payloads ALTER COLUMN content SET STATISTICS 0;
 ALTER TABLE payload_keys ALTER COLUMN key SET STATISTICS 0;
@@ -671,3 +759,11 @@ ALTER TABLE reconciliations
     ALTER COLUMN after_place SET STATISTICS 0,
     ALTER COLUMN totals SET STATISTICS 0,
     ALTER COLUMN error SET STATISTICS 0;
+ALTER TABLE books ALTER COLUMN key SET STATISTICS 0;
+ALTER TABLE book_files ALTER COLUMN name SET STATISTICS 0;
+ALTER TABLE book_chunks ALTER COLUMN content SET STATISTICS 0;
+ALTER TABLE book_steps
+    ALTER COLUMN command SET STATISTICS 0,
+    ALTER COLUMN arguments SET STATISTICS 0,
+    ALTER COLUMN output SET STATISTICS 0,
+    ALTER COLUMN mac SET STATISTICS 0;

@@ -90,19 +90,20 @@ def write_workbook(run: str, folder: Path, failed: Failed) -> tuple[str, list[st
 def sources_at(files: Sequence[str], mapping: str, supplier: str | None, *, is_strict: bool = False) -> list[Source]:
     """Return the files as sources of accounts. Raises Unreadable.
 
-    The accounts of workbooks of failures replace those of the other files, and come first.
+    The accounts of workbooks of failures replace those of the other files, and those of earlier workbooks.
     """
     workbooks = [file for file in files if is_workbook(file)]
     if workbooks and len(files) > 1:
-        corrected = [source for file in workbooks for source in sources_at([file], mapping, supplier)]
-        rest = sources_at([file for file in files if not is_workbook(file)], mapping, supplier, is_strict=is_strict)
-        replaced = frozenset(number_of(line.content) or "" for source in corrected for line in source.lines())
-        for source in rest:
-            source.replaced = replaced
-        return [
-            *[source for file in workbooks for source in sources_at([file], mapping, supplier, is_strict=is_strict)],
-            *rest,
-        ]
+        sources, replaced = list[Source](), frozenset[str]()
+        for group in [*([file] for file in reversed(workbooks)), [file for file in files if not is_workbook(file)]]:
+            made = sources_at(group, mapping, supplier, is_strict=is_strict) if group else []
+            for source in made:
+                source.replaced = replaced
+            sources += made
+            if is_workbook(next(iter(group), "")):
+                [read] = sources_at(group, mapping, supplier)
+                replaced |= {number_of(line.content) or "" for line in read.lines()}
+        return sources
     if not mapping:
         return [WorkbookSource(file) if is_workbook(file) else Source(file) for file in files]
     plan = read_mapping(Path(mapping))

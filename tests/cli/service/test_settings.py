@@ -255,5 +255,7 @@ def test_actions_of_a_second_person_are_named_and_a_wrong_one_is_answered_with_a
     # A supplier that is set to complete is released: without a second person for both there would be none for either.
     assert Settings.from_environment({"IMPORTLEDGER_FOUR_EYES": "release"}).four_eyes == {"release", "complete"}
     assert Settings.from_environment({"IMPORTLEDGER_FOUR_EYES": "complete"}).four_eyes == {"complete"}
-    with pytest.raises(SettingError, match="revert, release, erase, complete, switch, retry, cancel, and not 'undo'"):
+    with pytest.raises(
+        SettingError, match="revert, release, erase, complete, switch, retry, cancel, push, and not 'undo'"
+    ):
         Settings.from_environment({"IMPORTLEDGER_FOUR_EYES": "erase,undo"})

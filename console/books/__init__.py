@@ -1,0 +1,1 @@
+"""Books of importers: files that users upload, and commands of importbook that run on them."""

@@ -1,0 +1,235 @@
+"""Steps of books run importbook in a private folder, without the api's environment, and leave nothing behind."""
+
+import asyncio
+import tempfile
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from console.books import running, writing
+from console.books.running import PREFIX, BookSteps, Output, environment, sweep
+from console.books.writing import Books
+from embedded.postgres import PostgresUrls
+from eventstore.log.authority import AuthorityKey
+from eventstore.log.ledger import Ledger
+from projections import INLINE
+from projections.auxiliary import books as stored
+from projections.auxiliary.books import MAX_HEAD_BYTES, MAX_TAIL_BYTES, Reach, Step
+
+ANNA = Reach(organisation="Stadtwerke", suppliers=["ACME"], user_id="u_anna")
+AUTHORITY = AuthorityKey("a" * 32)
+TABLE = "KONTO;NAME\n1;Muster\n2;Beispiel\n"
+MAPPING = (
+    "account:\n  external_account_number: KONTO\n  customers:\n    - family_name: NAME\n  billing_address1: NAME\n"
+)
+CHECK = {"files": "kunden.csv"}
+
+
+class Room:
+    """A book with a table and a mapping, and an api process that runs its steps."""
+
+    def __init__(self, database: PostgresUrls, temporary: Path) -> None:
+        self.urls, self.temporary = database, temporary
+        self.api = Ledger(database.roles["api"], views=INLINE)
+        self.books = Books(self.api, AUTHORITY)
+        self.book = self.books.create(ANNA, "ACME", "go")
+        self.write("kunden.csv", TABLE)
+        self.write("mapping.yaml", MAPPING)
+        self.steps = BookSteps(self.api, AUTHORITY, url="http://127.0.0.1:1")
+
+    def write(self, name: str, text: str) -> None:
+        self.books.write_text(ANNA, self.book, name, text)
+
+    def read(self, query: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+        async def run() -> Any:
+            async with await psycopg.AsyncConnection.connect(self.urls.roles["api"]) as connection:
+                return await query(connection, self.book, *arguments)
+
+        return asyncio.run(run())
+
+    def run(self, kind: Any, arguments: dict[str, str]) -> tuple[Step, str]:
+        step = self.books.start(ANNA, self.book, kind, arguments)
+        assert self.steps.run_next()
+        return self.read(stored.steps_of)[0], self.read(stored.output_of, step)
+
+    def execute(self, statement: str) -> None:
+        with psycopg.connect(self.urls.admin, autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+
+@pytest.fixture
+def room(database: PostgresUrls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    room = Room(database, tmp_path)
+    yield room
+    room.api.close()
+    assert [*tmp_path.glob(f"{PREFIX}*")] == []
+
+
+def test_a_step_runs_importbook_and_stores_what_it_writes(room: Room) -> None:
+    assert not room.steps.run_next()
+
+    checked, output = room.run("check", CHECK)
+    assert (checked.state, checked.exit_code, checked.error) == ("ended", 0, "")
+    assert '"external_account_number": "1"' in output
+
+    assert "KONTO=1 · NAME=Muster" in output, "the source row stands beside its account"
+
+    room.write(
+        "mapping.yaml",
+        MAPPING.replace("family_name: NAME", "{family_name: {column: NAME, table: t}}") + "tables: {t: {}}\n",
+    )
+    listed, output = room.run("values", CHECK)
+    assert (listed.state, listed.exit_code) == ("ended", 1), output
+    assert "Muster" in room.read(stored.read_text, "values.csv")
+    assert {file.name: file.step for file in room.read(stored.files_of)} == {
+        "kunden.csv": "",
+        "mapping.yaml": "",
+        "values.csv": listed.step,
+    }
+
+    room.books.delete_file(ANNA, room.book, "mapping.yaml")
+    proposed, _ = room.run("init", {"files": "kunden.csv"})
+    assert (proposed.state, proposed.exit_code) == ("ended", 0)
+    assert "KONTO" in room.read(stored.read_text, "mapping.yaml")
+
+
+def test_a_step_that_fails_has_its_reason_in_the_output(room: Room) -> None:
+    room.write("mapping.yaml", "account: {external_account_number: A}\nfiles: {x: {path: /etc/passwd, key: A}}\n")
+
+    failed, output = room.run("check", CHECK)
+
+    assert (failed.state, failed.exit_code, failed.error) == ("failed", 2, "refused")
+    assert "in the folder of the mapping" in output
+
+
+def test_a_child_imports_nothing_from_the_folder_of_its_book(room: Room) -> None:
+    for module in ("click.py", "yaml.py", "importledger_client.py", "sitecustomize.py"):
+        room.write(module, "raise SystemExit('imported from the book')")
+
+    checked, output = room.run("check", CHECK)
+
+    assert (checked.exit_code, "imported from the book" in output) == (0, False)
+
+
+def test_a_child_has_none_of_the_apis_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgresql://secret")
+
+    names = environment(tmp_path, "http://127.0.0.1:1", "token", "de")
+
+    assert set(names) == {"HOME", "TMPDIR", "PATH", "LANG", "PYTHONUTF8", "IMPORTLEDGER_URL", "IMPORTLEDGER_KEY"}
+
+
+def test_a_step_of_an_ended_process_is_taken_by_another(room: Room) -> None:
+    room.books.start(ANNA, room.book, "check", CHECK)
+    room.execute("UPDATE book_steps SET state = 'running', runner = 3, lease_until = now() + interval '1 h'")
+    assert not room.steps.run_next()
+    room.execute("UPDATE book_steps SET lease_until = now()")
+
+    assert room.steps.run_next()
+
+    assert room.read(stored.steps_of)[0].state == "ended"
+
+
+@pytest.mark.parametrize(
+    ("statement", "error"),
+    [
+        ("UPDATE book_steps SET attempt = 5", "lost"),
+        ("UPDATE book_steps SET expires_at = now()", "forged"),
+        ("UPDATE book_steps SET arguments = '{}'", "forged"),
+        ("UPDATE book_steps SET kind = 'push'", "forged"),
+        ("UPDATE book_steps SET holder = 'u_boss'", "forged"),
+        ("UPDATE book_steps SET mac = ''", "forged"),
+        ("UPDATE book_steps SET preview = 'other'", "changed"),
+        ("UPDATE book_chunks SET digest = 'other'", "unreadable"),
+    ],
+)
+def test_a_step_is_not_run_when_it_must_not(room: Room, statement: str, error: str) -> None:
+    room.books.start(ANNA, room.book, "check", CHECK)
+    room.execute(statement)
+
+    assert room.steps.run_next()
+
+    [step] = room.read(stored.steps_of)
+    assert (step.state, step.error, step.exit_code) == ("failed", error, None)
+
+
+def test_a_paused_step_stops_and_runs_again_when_it_is_resumed(room: Room) -> None:
+    step = room.books.start(ANNA, room.book, "errors", {"run": "go"})  # waits long for an api that is not there
+    running = threading.Thread(target=room.steps.run_next)
+    running.start()
+    while room.read(stored.steps_of)[0].state != "running":
+        time.sleep(0.05)
+    room.books.pause(ANNA, room.book, step)
+    running.join()
+    assert room.read(stored.steps_of)[0].state == "paused"
+
+    room.books.resume(ANNA, room.book, step)
+    assert room.read(stored.steps_of)[0].state == "waiting"
+
+
+def test_a_process_that_is_stopped_leaves_its_step_waiting(room: Room) -> None:
+    room.books.start(ANNA, room.book, "errors", {"run": "go"})
+    room.steps.stop()
+
+    assert room.steps.run_next()
+
+    assert room.read(stored.steps_of)[0].state == "waiting"
+
+
+def test_old_books_are_erased(room: Room) -> None:
+    room.steps.erase_old()
+    assert len(room.read(stored.files_of)) == 2
+    room.execute("UPDATE books SET touched_at = now() - interval '31 days'")
+    room.steps.erase_old()
+    assert room.read(stored.files_of) == []
+
+
+def test_folders_of_ended_processes_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / f"{PREFIX}left").mkdir()
+    (tmp_path / "other").mkdir()
+
+    sweep()
+
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+def test_endless_output_is_cut_to_its_beginning_and_end() -> None:
+    output = Output()
+    output.add(b"first\n")
+    for _ in range(100):
+        output.add(b"x" * 65536)
+    output.add(b"push 45 % \nlast")
+
+    assert (output.text()[:5], output.text()[-4:], output.percent) == (b"first", b"last", 45)
+    assert len(output.text()) == MAX_HEAD_BYTES + MAX_TAIL_BYTES
+
+
+def test_a_step_writes_nothing_above_the_limits(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    room.books.delete_file(ANNA, room.book, "mapping.yaml")
+    for name, error in (("MAX_BOOK_BYTES", "too_large"), ("MIN_FREE_BYTES", "no_space")):
+        with monkeypatch.context() as patch:
+            if name == "MAX_BOOK_BYTES":
+                patch.setattr(running, name, 10)
+            step, _ = room.run("init", {"files": "kunden.csv"}) if name == "MAX_BOOK_BYTES" else (None, "")
+            if step is None:
+                patch.setattr(writing, "MAX_ALL_BYTES", 10)
+                step, _ = room.run("init", {"files": "kunden.csv"})
+        assert (step.state, step.error) == ("failed", error)
+        assert {file.name for file in room.read(stored.files_of)} == {"kunden.csv"}
+
+
+def test_a_push_that_nobody_has_approved_is_not_run(room: Room) -> None:
+    room.write("book.ndjson", "{}\n")
+    room.books.start(ANNA, room.book, "push", {"files": "book.ndjson"})
+    steps = BookSteps(room.api, AUTHORITY, url="http://127.0.0.1:1", needs_second=True)
+
+    assert steps.run_next()
+
+    assert room.read(stored.steps_of)[0].error == "forged"

@@ -1,0 +1,259 @@
+"""Books: their files in chunks, who sees them, steps, second person and erasure."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from typing import Any
+
+import msgspec
+import psycopg
+import pytest
+from cryptography.exceptions import InvalidTag
+from starlette.requests import Request
+
+from api.http.errors import answered_error
+from console.books import writing
+from console.books.commands import BookRefused
+from console.books.writing import Books, WrongOffset, name_of_upload
+from embedded.postgres import PostgresUrls
+from eventstore.log.authority import AuthorityKey
+from eventstore.log.ledger import Ledger
+from eventstore.log.rows import rows_of
+from projections import INLINE
+from projections.auxiliary import books as stored
+from projections.auxiliary.books import CHUNK_BYTES, BooksFull, Reach
+
+ANNA = Reach(organisation="Stadtwerke", suppliers=["ACME"], user_id="u_anna")
+BEN = Reach(organisation="Stadtwerke", suppliers=["ACME"], user_id="u_ben")
+OTHER_SUPPLIER = Reach(organisation="Stadtwerke", suppliers=["ELSE"], user_id="u_carl")
+OTHER_ORGANISATION = Reach(organisation="Elsewhere", suppliers=None, user_id="u_dora")
+AUTHORITY = AuthorityKey("a" * 32)
+
+
+@pytest.fixture
+def ledger(database: PostgresUrls) -> Iterator[Ledger]:
+    """The ledger with the rights of an api process."""
+    opened = Ledger(database.roles["api"], views=INLINE)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def books(ledger: Ledger) -> Books:
+    return Books(ledger, AUTHORITY)
+
+
+@pytest.fixture
+def read(database: PostgresUrls) -> Callable[..., Any]:
+    def read_now(query: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+        async def run() -> Any:
+            async with await psycopg.AsyncConnection.connect(database.roles["api"]) as connection:
+                return await query(connection, *arguments)
+
+        return asyncio.run(run())
+
+    return read_now
+
+
+def upload(books: Books, book: str, name: str, data: bytes, reach: Reach = ANNA) -> None:
+    books.begin(reach, book, name, len(data))
+    for first in range(0, len(data), CHUNK_BYTES):
+        books.add(reach, book, name, first, data[first : first + CHUNK_BYTES])
+    books.finish(reach, book, name)
+
+
+def test_an_upload_goes_on_where_it_ended_and_reads_the_same(books: Books, read: Callable[..., Any]) -> None:
+    book = books.create(ANNA, "ACME", "go-live")
+    data = os.urandom(2 * CHUNK_BYTES + 17)
+    assert books.begin(ANNA, book, "kunden.csv", len(data)) == 0
+    assert books.add(ANNA, book, "kunden.csv", 0, data[:CHUNK_BYTES]) == CHUNK_BYTES
+    assert read(stored.read_chunk, book, "kunden.csv", 0) is None, "an unfinished file is no file"
+    with pytest.raises(WrongOffset):
+        books.finish(ANNA, book, "kunden.csv")
+    for offset, piece in ((0, data[:CHUNK_BYTES]), (CHUNK_BYTES, b"short"), (2 * CHUNK_BYTES, data[-17:])):
+        with pytest.raises(WrongOffset) as wrong:
+            books.add(ANNA, book, "kunden.csv", offset, piece)
+        assert wrong.value.received == CHUNK_BYTES
+
+    assert books.begin(BEN, book, "kunden.csv", len(data)) == CHUNK_BYTES
+    books.add(BEN, book, "kunden.csv", CHUNK_BYTES, data[CHUNK_BYTES:])
+    books.finish(BEN, book, "kunden.csv")
+
+    chunks = [read(stored.read_chunk, book, "kunden.csv", number) for number in range(3)]
+    assert b"".join(chunks) == data
+    assert read(stored.read_chunk, book, "kunden.csv", 3) is None
+    [file] = read(stored.files_of, book)
+    assert (file.size, file.received, file.is_whole, file.step) == (len(data), len(data), True, "")
+
+
+def test_stored_files_are_encrypted_and_bound_to_their_place(books: Books, ledger: Ledger) -> None:
+    book = books.create(ANNA, "ACME", "go-live")
+    books.write_text(ANNA, book, "mapping.yaml", "geheim " * 100)
+
+    with ledger.connection() as connection:
+        [(key, file, content)] = rows_of(
+            connection,
+            "SELECT key, file, content FROM books JOIN book_files USING (book) JOIN book_chunks USING (file)",
+        )
+    assert b"geheim" not in content
+    assert stored.unsealed(key, f"{file}/0", content) == b"geheim " * 100
+    with pytest.raises(InvalidTag):
+        stored.unsealed(key, f"{file}/1", content)
+    with pytest.raises(InvalidTag):
+        stored.unsealed(os.urandom(32), f"{file}/0", content)
+
+
+@pytest.mark.parametrize("stranger", [OTHER_SUPPLIER, OTHER_ORGANISATION])
+def test_books_of_others_do_not_exist(books: Books, read: Callable[..., Any], stranger: Reach) -> None:
+    book = books.create(ANNA, "ACME", "go-live")
+    upload(books, book, "book.ndjson", b"{}\n")
+    step = books.start(ANNA, book, "push", {"files": "book.ndjson"})
+    books.pause(ANNA, book, step)
+
+    assert read(stored.book_of, stranger, book) is None
+    assert read(partial(stored.books_page, reach=stranger)) == []
+    attempts: list[Callable[[], object]] = [
+        lambda: books.begin(stranger, book, "a.csv", 1),
+        lambda: books.write_text(stranger, book, "mapping.yaml", "a"),
+        lambda: books.delete_file(stranger, book, "book.ndjson"),
+        lambda: books.start(stranger, book, "push", {"files": "book.ndjson"}),
+        lambda: books.resume(stranger, book, step),
+        lambda: books.erase(stranger, book),
+    ]
+    for attempt in attempts:
+        with pytest.raises(BookRefused):
+            attempt()
+    assert read(stored.book_of, BEN, book).files == 1
+    with pytest.raises(BookRefused):
+        books.create(OTHER_SUPPLIER, "ACME", "go-live")
+
+
+def test_files_do_not_change_while_a_step_waits(books: Books) -> None:
+    book = books.create(ANNA, "ACME", "go-live")
+    upload(books, book, "book.ndjson", b"{}\n")
+    step = books.start(ANNA, book, "push", {"files": "book.ndjson"})
+
+    for attempt in (
+        lambda: books.write_text(ANNA, book, "mapping.yaml", "a"),
+        lambda: books.delete_file(ANNA, book, "book.ndjson"),
+        lambda: books.start(ANNA, book, "push", {"files": "book.ndjson"}),
+    ):
+        with pytest.raises(BookRefused):
+            attempt()
+
+    books.pause(ANNA, book, step)
+    books.write_text(ANNA, book, "mapping.yaml", "a")
+
+
+def test_a_push_waits_for_another_person_who_sees_the_same_files(ledger: Ledger, read: Callable[..., Any]) -> None:
+    books = Books(ledger, AUTHORITY, four_eyes=["push"])
+    book = books.create(ANNA, "ACME", "go-live")
+    upload(books, book, "book.ndjson", b"{}\n")
+    step = books.start(ANNA, book, "push", {"files": "book.ndjson"})
+
+    def row() -> tuple[Any, ...]:
+        with ledger.connection() as connection:
+            [found] = rows_of(connection, "SELECT state, mac <> '', holder FROM book_steps WHERE step = %s", step)
+        return found
+
+    assert row() == ("proposed", False, "u_anna")
+    with pytest.raises(BookRefused):
+        books.approve(ANNA, book, step)
+    with pytest.raises(BookRefused):
+        books.resume(BEN, book, step)
+    upload(books, book, "book.ndjson", b"{ }\n")
+    with pytest.raises(BookRefused):
+        books.approve(BEN, book, step)
+    assert row() == ("proposed", False, "u_anna")
+
+    upload(books, book, "book.ndjson", b"{}\n")
+    books.approve(BEN, book, step)
+
+    assert row() == ("waiting", True, "u_anna")
+    books.pause(ANNA, book, step)
+    books.resume(ANNA, book, step)
+    assert row() == ("waiting", True, "u_anna")
+    books.pause(ANNA, book, step)
+    with ledger.connection() as connection:
+        connection.execute("UPDATE book_steps SET approved_by = 'u_carl' WHERE step = %s", (step,))
+    with pytest.raises(BookRefused):
+        books.resume(ANNA, book, step)
+    [shown] = read(stored.steps_of, book)
+    assert (shown.counts, shown.command) == (
+        {"files": 1, "bytes": 3},
+        "importbook push book.ndjson --supplier ACME --run go-live --manifest go-live.manifest.json --wait",
+    )
+
+
+def test_an_erasure_deletes_files_key_and_commands_and_leaves_who_did_what(
+    books: Books, ledger: Ledger, read: Callable[..., Any]
+) -> None:
+    book = books.create(ANNA, "ACME", "go-live")
+    upload(books, book, "Frau Muster.ndjson", b"{}\n")
+    step = books.start(ANNA, book, "push", {"files": "Frau Muster.ndjson"})
+
+    books.erase(BEN, book)
+
+    erased = read(stored.book_of, ANNA, book)
+    assert (erased.erased_by, erased.files, erased.user_id) == ("u_ben", 0, "u_anna")
+    assert erased.erased_at is not None
+    [left] = read(stored.steps_of, book)
+    assert (left.step, left.state, left.error, left.command) == (step, "failed", "erased", "")
+    assert b"Muster" not in msgspec.json.encode(left)
+    with ledger.connection() as connection:
+        assert rows_of(connection, "SELECT key, (SELECT count(*) FROM book_chunks) FROM books") == [(None, 0)]
+    with pytest.raises(BookRefused):
+        books.begin(ANNA, book, "a.csv", 1)
+    assert books.create(ANNA, "ACME", "go-live") != book
+
+
+def test_uploads_end_before_the_limit_of_all_books_and_lose_nothing(
+    books: Books, read: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = books.create(ANNA, "ACME", "go-live")
+    upload(books, book, "book.ndjson", b"{}\n")
+    monkeypatch.setattr(writing, "MAX_ALL_BYTES", 10)
+    upload(books, book, "small.csv", b"1234567")
+    with pytest.raises(BooksFull) as full:
+        books.begin(ANNA, book, "more.csv", 1)
+    answer = answered_error(Request({"type": "http", "method": "PUT", "path": "/", "headers": []}), full.value)
+    assert (answer.status_code, b"What was uploaded is stored" in answer.body) == (503, True)
+    monkeypatch.undo()
+    monkeypatch.setattr(writing, "MIN_FREE_BYTES", 1 << 60)
+    with pytest.raises(BooksFull):
+        books.begin(ANNA, book, "more.csv", 1)
+    assert [file.name for file in read(stored.files_of, book)] == ["book.ndjson", "small.csv"]
+
+
+def test_uploaded_workbooks_are_corrections_that_no_step_replaces(books: Books, read: Callable[..., Any]) -> None:
+    book = books.create(ANNA, "ACME", "go-live")
+    for number in (1, 2):
+        books.begin(ANNA, book, "go.failures.xlsx", 3)
+        books.add(ANNA, book, "go.failures.xlsx", 0, b"abc")
+        known = [file.name for file in read(stored.files_of, book) if file.is_whole]
+        books.finish(ANNA, book, "go.failures.xlsx", as_name=name_of_upload("go.failures.xlsx", known))
+        assert f"corrected-{number}.failures.xlsx" in {file.name for file in read(stored.files_of, book)}
+
+    assert name_of_upload("kunden.csv", []) == "kunden.csv"
+    assert name_of_upload("corrected-1.failures.xlsx", ["corrected-1.failures.xlsx"]) == "corrected-1.failures.xlsx"
+
+
+def test_a_new_upload_begins_again_and_a_rejection_by_its_author_is_a_withdrawal(
+    ledger: Ledger, read: Callable[..., Any]
+) -> None:
+    books = Books(ledger, AUTHORITY, four_eyes=["push"])
+    book = books.create(ANNA, "ACME", "go-live")
+    books.begin(ANNA, book, "book.ndjson", 3 + CHUNK_BYTES)
+    books.add(ANNA, book, "book.ndjson", 0, b" " * CHUNK_BYTES)
+    assert books.begin(ANNA, book, "book.ndjson", 3 + CHUNK_BYTES, is_new=True) == 0
+    books.add(ANNA, book, "book.ndjson", 0, b"{}\n", is_last=True)
+    books.finish(ANNA, book, "book.ndjson", is_stream=True)
+    assert read(stored.read_text, book, "book.ndjson") == "{}\n"
+
+    for reach, error in ((BEN, "rejected"), (ANNA, "withdrawn")):
+        step = books.start(ANNA, book, "push", {"files": "book.ndjson"})
+        books.reject(reach, book, step)
+        assert read(stored.steps_of, book)[0].error == error
+        with pytest.raises(BookRefused):
+            books.resume(ANNA, book, step)

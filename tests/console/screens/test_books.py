@@ -1,0 +1,243 @@
+"""The importer's own pages, without script: uploads, mapping, steps, source rows, and who sees them."""
+
+import re
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from console.books.running import BookSteps
+from console.screens.books import FailureKind, _grouped
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates import supplier
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
+from projections import INLINE
+from projections.auxiliary.books import CHUNK_BYTES
+from tests.support.console import (
+    AUTHORITY,
+    COOKIE,
+    App,
+    Browser,
+    console_app,
+    csrf_in,
+    new_session,
+    new_user,
+    send,
+    visitor,
+    words_of,
+)
+from tests.support.following import follow
+
+BOOKS = "/console/books/"
+TABLE = "KONTO;NAME\n1;Muster\n2;Beispiel\n"
+MAPPING = (
+    "account:\n  external_account_number: KONTO\n  customers:\n    - family_name: NAME\n  billing_address1: NAME\n"
+)
+
+
+@pytest.fixture
+def app(database: PostgresUrls, ledger: Ledger) -> Iterator[App]:
+    for code in ("NORDWIND", "ELSE"):
+        ledger.execute(supplier.stream_of(code), supplier.CreateSupplier(), at=now(), by="operator:test")
+    follow(ledger)
+    with console_app(database) as app:
+        yield app
+
+
+@pytest.fixture
+def anna(app: App, ledger: Ledger) -> Iterator[Browser]:
+    user = new_user(ledger, role="importer", suppliers=["NORDWIND"], name="Anna")
+    with visitor(app, {COOKIE: new_session(ledger, user)}) as browser:
+        yield browser
+
+
+def new_book(browser: Browser, run: str = "umzug") -> str:
+    """Return the address of a new book."""
+    answer = send(browser, BOOKS, {"supplier": "NORDWIND", "run": run})
+    assert answer.status_code == 303, words_of(answer.text)
+    return str(answer.headers["location"])
+
+
+def upload(browser: Browser, book: str, name: str, content: bytes) -> int:
+    """Send a file with the form of the page, as a browser without script does."""
+    csrf = csrf_in(browser.get(book).text)
+    answer = browser.post(f"{book}files/", data={"csrf": csrf}, files={"file": (name, content)})
+    return answer.status_code
+
+
+def run_steps(database: PostgresUrls) -> None:
+    api = Ledger(database.roles["api"], views=INLINE)
+    try:
+        assert BookSteps(api, AUTHORITY, url="http://127.0.0.1:1").run_next()
+    finally:
+        api.close()
+
+
+@pytest.mark.promise("books-in-the-console")
+def test_a_table_is_uploaded_mapped_checked_and_downloaded_without_script(
+    database: PostgresUrls, anna: Browser
+) -> None:
+    assert "Your organisation has no book yet." in words_of(anna.get(BOOKS).text)
+    book = new_book(anna)
+    assert upload(anna, book, "kunden.csv", TABLE.encode()) == 303
+    page = anna.get(book).text
+    assert "Propose a mapping" in page
+    assert "Rehearse" not in page, "the table has no mapping yet"
+
+    edit = f"{book}edit/"
+    saved = send(anna, edit, {"name": "mapping.yaml", "text": MAPPING.replace("\n", "\r\n")}, at=edit)
+    assert saved.status_code == 303
+    assert MAPPING in anna.get(edit).text
+    send(anna, f"{book}steps/", {"kind": "check", "main": "kunden.csv"}, at=book)
+    waiting = anna.get(book).text
+    assert 'hx-trigger="every 2s"' in waiting
+    assert "importbook map check mapping.yaml kunden.csv --supplier NORDWIND" in waiting
+    run_steps(database)
+
+    checked = words_of(anna.get(book).text)
+    assert "kunden.csv, row 2: KONTO=1 · NAME=Muster" in checked
+    assert '"family_name": "Muster"' in checked
+    step = re.search(rf"{book}steps/s_[0-9a-f]+/", anna.get(book).text)
+    assert step is not None
+    assert "KONTO=2" in words_of(anna.get(step[0]).text)
+    downloaded = anna.get(f"{book}files/kunden.csv/")
+    assert (downloaded.content, downloaded.headers["content-type"]) == (TABLE.encode(), "application/octet-stream")
+    assert "attachment" in downloaded.headers["content-disposition"]
+
+
+@pytest.mark.promise("books-in-the-console")
+def test_a_large_file_is_uploaded_in_pieces_and_goes_on_after_an_interruption(anna: Browser) -> None:
+    book, content = new_book(anna), bytes(range(256)) * 12_000
+    address = f"{book}files/kunden.csv/?size={len(content)}"
+    token = {"X-Form-Token": csrf_in(anna.get(book).text)}
+
+    def put(offset: int, piece: bytes, **headers: str) -> tuple[int, int]:
+        answer = anna.request("PUT", f"{address}&offset={offset}", content=piece, headers=token | headers)
+        return answer.status_code, answer.json()["received"] if "json" in answer.headers["content-type"] else -1
+
+    assert put(0, b"") == (200, 0)
+    assert put(0, content[:CHUNK_BYTES]) == (200, CHUNK_BYTES)
+    assert put(0, content[:CHUNK_BYTES]) == (409, CHUNK_BYTES), "a piece that is sent again"
+    assert "1.0 MB of" in words_of(anna.get(book).text)
+    assert put(0, b"") == (200, CHUNK_BYTES), "after an interruption, the answer has the offset"
+    assert put(CHUNK_BYTES, content[CHUNK_BYTES:]) == (200, len(content))
+    assert anna.get(f"{book}files/kunden.csv/").content == content
+
+    assert put(0, b"", **{"X-Form-Token": ""})[0] == 403
+    assert put(0, b"", Origin="https://elsewhere.example")[0] == 403
+    assert anna.request("PUT", f"{book}files/..%2Fa/?size=1", headers=token).status_code in (400, 404)
+    assert anna.request("PUT", f"{book}files/a.csv/?size=x", headers=token).status_code == 400
+    assert anna.request("PUT", f"{book}files/a.csv/?size=9999999999", headers=token).status_code == 400
+
+
+def test_a_form_without_the_token_of_a_page_stores_nothing(anna: Browser) -> None:
+    book = new_book(anna)
+    for fields in ({}, {"csrf": "0" * 64}):
+        answer = anna.post(f"{book}files/", data=fields, files={"file": ("a.csv", b"1")})
+        assert answer.status_code == 403
+    for content_type in ("multipart/form-data", "multipart/form-data; boundary=x", "text/plain"):
+        answer = anna.post(f"{book}files/", content=b"--y", headers={"Content-Type": content_type})
+        assert answer.status_code == 400, content_type
+    csrf = csrf_in(anna.get(book).text)
+    assert anna.post(f"{book}files/", data={"csrf": csrf}, files={"file": ("", b"")}).status_code in (303, 400)
+    assert upload(anna, book, "../../etc/passwd", b"1") == 303, "only the last part of a path is the name"
+    assert upload(anna, book, "-option.csv", b"1") == 400
+    assert upload(anna, book, "empty.csv", b"") == 303
+    assert re.findall(r'scope="row"><a href="[^"]+files/([^/]+)/', anna.get(book).text) == ["empty.csv", "passwd"]
+
+
+def test_books_are_of_their_organisation_and_supplier(app: App, ledger: Ledger, anna: Browser) -> None:
+    book = new_book(anna)
+    upload(anna, book, "kunden.csv", TABLE.encode())
+    refused = send(anna, BOOKS, {"supplier": "ELSE", "run": "go"})
+    assert refused.status_code == 404
+    others = [
+        new_user(ledger, role="importer", suppliers=["ELSE"]),
+        new_user(ledger, role="operator", organisation="Südwerke"),
+    ]
+    for user in others:
+        with visitor(app, {COOKIE: new_session(ledger, user)}) as browser:
+            assert "umzug" not in browser.get(BOOKS).text
+            csrf = csrf_in(browser.get(BOOKS).text)
+            for path in ("", "edit/", "files/kunden.csv/", "rows/?file=kunden.csv&line=1", "steps/s_1/"):
+                assert browser.get(book + path).status_code == 404, path
+            for path in ("edit/", "steps/", "erase/", "files/kunden.csv/delete/", "steps/s_1/pause/"):
+                fields = {"csrf": csrf, "confirm": "umzug", "kind": "check", "name": "a", "text": "b"}
+                assert browser.post(book + path, data=fields).status_code == 404, path
+            assert browser.post(f"{book}files/", data={"csrf": csrf}, files={"file": ("a", b"1")}).status_code == 404
+            put = browser.request("PUT", f"{book}files/a.csv/?size=1", content=b"1", headers={"X-Form-Token": csrf})
+            assert put.status_code == 404
+    with visitor(app, {COOKIE: new_session(ledger, new_user(ledger, role="operator"))}) as colleague:
+        assert "kunden.csv" in colleague.get(book).text
+    for role in ("auditor", "support"):
+        user = new_user(ledger, role=role)
+        with visitor(app, {COOKIE: new_session(ledger, user)}) as browser:
+            assert browser.get(BOOKS).status_code == 403
+
+
+def test_the_page_shows_a_row_beside_its_header(anna: Browser) -> None:
+    book = new_book(anna)
+    lines = "\r\n".join(["KONTO;NAME", *(f"{number};Müller {number}" for number in range(2, 60_000))])
+    upload(anna, book, "kunden.csv", lines.encode("cp1252"))
+
+    page = words_of(anna.get(f"{book}rows/?file=kunden.csv&line=50000").text)
+    assert "KONTO;NAME" in page
+    assert [number for number in range(49_990, 50_010) if f"Müller {number}" in page] == [*range(49_998, 50_003)]
+    assert "The file has no such row." not in page
+    for query in ("file=kunden.csv&line=x", "file=other.csv&line=1", "file=kunden.csv"):
+        assert anna.get(f"{book}rows/?{query}").status_code == 404
+
+
+def test_errors_are_grouped_with_the_rows_of_the_first_accounts() -> None:
+    table = "line,number,severity,code,path,sentence,value\n"
+    rows = [
+        f"{number},K{number},error,invalid_iban,customers.{number}.iban,The IBAN must be valid.,x"
+        for number in range(5)
+    ]
+    rows += ["9,K9,warning,other,notes,Warned.,x", "7,K7,error,required,,Missing.,", "8,K8,error,requ"]
+
+    kinds = _grouped(table + "\n".join(rows), "/rows/", "kunden.csv")
+
+    assert [(kind.code, kind.path, kind.number) for kind in kinds] == [
+        ("invalid_iban", "customers[].iban", 5),
+        ("required", "", 1),
+    ]
+    assert kinds[0].examples[0] == ("K0", "0", "/rows/?file=kunden.csv&line=0")
+    assert len(kinds[0].examples) == 3
+    assert _grouped("", "", "") == list[FailureKind]()
+
+
+@pytest.mark.promise("second-person")
+def test_a_go_live_waits_for_another_person(database: PostgresUrls, ledger: Ledger) -> None:
+    from console.settings import ConsoleSettings
+
+    ledger.execute(supplier.stream_of("NORDWIND"), supplier.CreateSupplier(), at=now(), by="operator:test")
+    follow(ledger)
+    users = [new_user(ledger, role="importer", suppliers=["NORDWIND"]) for _ in range(2)]
+    with console_app(database, settings=ConsoleSettings(four_eyes=frozenset({"push"}))) as app:
+        with visitor(app, {COOKIE: new_session(ledger, users[0])}) as browser:
+            book = new_book(browser)
+            upload(browser, book, "book.ndjson", b"{}\n")
+            send(browser, f"{book}steps/", {"kind": "push", "main": "book.ndjson"}, at=book)
+            page = browser.get(book).text
+            assert "A second person must approve this step. It sends 1 files, 3 B." in words_of(page)
+            step = re.search(r"steps/(s_[0-9a-f]+)/reject/", page)
+            assert step is not None
+            assert "approve/" not in page, "nobody approves their own"
+            approve = f"{book}steps/{step[1]}/approve/"
+            assert browser.post(approve, data={"csrf": csrf_in(page)}).status_code == 400
+        with visitor(app, {COOKIE: new_session(ledger, users[1])}) as browser:
+            assert send(browser, approve, at=book).status_code == 303
+            assert "waits" in words_of(browser.get(book).text)
+
+
+def test_erased_files_are_gone(database: PostgresUrls, anna: Browser) -> None:
+    book = new_book(anna)
+    upload(anna, book, "kunden.csv", TABLE.encode())
+    assert send(anna, f"{book}erase/", {"confirm": "other"}, at=book).status_code == 400
+    assert send(anna, f"{book}erase/", {"confirm": "umzug"}, at=book).status_code == 303
+    assert anna.get(book).status_code == 404
+    assert "umzug" in anna.get(BOOKS).text
+    with psycopg.connect(database.admin) as admin:
+        assert admin.execute("SELECT count(*) FROM book_chunks").fetchone() == (0,)
