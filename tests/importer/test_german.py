@@ -1,6 +1,8 @@
 """importbook in German: each text has a German one with the same values, and verbs speak the user's language."""
 
 import ast
+import errno
+import os
 import re
 import string
 import subprocess
@@ -18,6 +20,7 @@ from importledger_client import display
 from importledger_client.book import one_account
 from importledger_client.commands.verbs import importbook as verbs
 from importledger_client.commands.verbs import metavar_of, paragraphs
+from importledger_client.contract import RECORDS
 from importledger_client.display import amount, number
 from importledger_client.manifest import SHOWN_COUNTS, SUMS
 from tests.support.folders import ROOT
@@ -62,7 +65,8 @@ def texts_of_package() -> dict[str, str]:
         if words := constants(call.args[1:]):
             found |= {words[0]: at, (words[1] if len(words) > 1 else f"{words[0]}s"): at}
     labels = {name.replace("_", " ") for name in ("accounts", *SHOWN_COUNTS, *SUMS)}
-    return found | dict.fromkeys([*labels, *KINDS_OF_DIFFERENCES], "label")
+    records = {f"{name.replace('_', ' ')}{ending}" for name in RECORDS for ending in ("", "s")}
+    return found | dict.fromkeys([*labels, *records, *KINDS_OF_DIFFERENCES], "label")
 
 
 def texts_of_help(command: click.Command) -> Iterator[str]:
@@ -98,6 +102,7 @@ def test_every_text_has_a_german_text() -> None:
 
 def test_every_german_text_is_used_and_has_the_same_values() -> None:
     placed = {"[OPTIONS]", "COMMAND [ARGS]...", "file", "directory", "path", "required", *metavars(verbs)}
+    placed |= {os.strerror(number) for number in errno.errorcode}
     assert german().keys() - {*placed, *texts_of_help(verbs), *texts_of_package(), *texts_of_click()} == set()
     assert [text for text, translation in german().items() if names(text) != names(translation)] == []
 
@@ -106,7 +111,7 @@ def test_every_text_gets_the_values_that_it_names() -> None:
     for at, call in calls(PACKAGE, "_"):
         given = sorted(keyword.arg or "" for keyword in call.keywords)
         for text in constants(call.args[:1]):
-            assert names(text) == given if given else "{" not in text, at
+            assert sorted({*names(text)}) == given if given else "{" not in text, at
 
 
 def test_no_function_that_translates_has_another_variable_of_this_name() -> None:
@@ -199,3 +204,48 @@ def test_numbers_have_german_separators(monkeypatch: pytest.MonkeyPatch) -> None
     assert (number(1234.56, 1), amount("-1234.56"), display.counted(1, "row")) == ("1,234.6", "-1234.56", "1 row")
     monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
     assert (number(1234.56, 1), amount("-1234.56"), display.counted(1, "row")) == ("1.234,6", "-1234,56", "1 Zeile")
+
+
+def test_a_mapping_that_cannot_be_used_gets_german_sentences(tmp_path: Path) -> None:
+    (tmp_path / "kunden.csv").write_text("Kontonummer;Name\nA-1;Maier\n")
+    mapping = tmp_path / "m.yaml"
+    german_shell = {"LC_ALL": "de_DE.UTF-8"}
+    for content, sentence in (
+        (
+            "account: {external_account_number: {column: Nummer}}",
+            "Die Spalte Nummer gibt es in der Tabelle nicht; es gibt",
+        ),
+        (
+            "key: Kontonummer\naccount: {notes: {from: x}}",
+            "m.yaml: notes.from: x muss der Name einer Tabelle in `files`",
+        ),
+        ("dates: D.M.Y\nkey: Kontonummer\naccount: {}", "dates muss wie DD.MM.YYYY geschrieben sein, nicht 'D.M.Y'."),
+        ("accounts: {}", "m.yaml ist keine Zuordnung: "),
+    ):
+        mapping.write_text(content)
+        checked = importbook("map", "check", "m.yaml", "kunden.csv", at=tmp_path, access=german_shell)
+        assert (checked.returncode, sentence in checked.stderr) == (2, True), checked.stderr
+    mapping.write_text("key: Kontonummer\naccount: {external_account_number: Kontonummer}\n")
+    opened = importbook("map", "check", "m.yaml", "kunden.csv", at=tmp_path, access=german_shell)
+    assert opened.returncode == 1
+    for line in (
+        "kunden.csv: 1 Zeile, 2 gefüllte Zellen, davon 1 ignoriert: Name 1",
+        "Spalte Name: Kein Feld verwendet",
+    ):
+        assert f"\n{line}" in opened.stdout
+
+
+def test_errors_of_a_run_are_listed_in_german_and_json_stays(
+    tmp_path: Path, importer: Importer, german_access: Mapping[str, str]
+) -> None:
+    wrong = one_account(importer.supplier, 1)
+    wrong["customers"][0]["mobile"] = "49 12"
+    (tmp_path / "book.ndjson").write_bytes(msgspec.json.encode(wrong))
+    summary = importbook("push", "book.ndjson", "--run", "go", "--json", at=tmp_path, access=german_access)
+    assert msgspec.json.decode(summary.stdout)["summary"]["refused"] == 1
+    listed = importbook("errors", "go", at=tmp_path, access=german_access).stdout
+    assert listed.startswith("Lauf go: 1 Konto mit Fehlern\n")
+    assert "  Beheben macht 100 % fehlerfrei\n" in listed
+    names_of_json = "run", "errors", "warnings"
+    in_json = importbook("errors", "go", "--json", at=tmp_path, access=german_access).stdout
+    assert tuple(msgspec.json.decode(in_json)) == names_of_json

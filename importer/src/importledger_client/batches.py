@@ -9,6 +9,7 @@ import zstandard
 
 from importledger_client.answers import Receipt, Summary
 from importledger_client.errors import ImportLedgerError, Unavailable
+from importledger_client.language import _
 from importledger_client.protocol import TryLater, is_blank
 
 MAX_LINES, MAX_BYTES = 500, 2 * 2**20
@@ -71,15 +72,15 @@ class Batch:
             if receipt.line != len(self.receipts) - self._sent_from + 1:
                 raise IndexError(receipt.line)
         except (msgspec.DecodeError, UnicodeDecodeError, IndexError):
-            raise TryLater(Unavailable("The answer was cut"), None) from None
+            raise TryLater(Unavailable(_("The answer was cut")), None) from None
         self.receipts.append(msgspec.structs.replace(receipt, line=number))
 
     def check(self) -> None:
         """Check that the answer is complete. Raises TryLater if receipts are missing because the answer was cut."""
         if not self.is_complete and self._has_summary:
-            raise ImportLedgerError("The service has answered fewer lines than were sent.")
+            raise ImportLedgerError(_("The service has answered fewer lines than were sent."))
         if not self.is_complete:
-            raise TryLater(Unavailable("The answer ended early"), None)
+            raise TryLater(Unavailable(_("The answer ended early")), None)
 
 
 class Batcher:

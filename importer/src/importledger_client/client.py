@@ -23,6 +23,7 @@ from importledger_client.answers import (
 )
 from importledger_client.batches import Batch, Batcher, SentBatches
 from importledger_client.errors import Misconfigured, TimedOut
+from importledger_client.language import _
 from importledger_client.protocol import decoded, lines_of, path_of
 from importledger_client.transport import LATER, TraceParent, Transport
 
@@ -119,7 +120,14 @@ class Client:
         ends, pause_s = time.monotonic() + timeout_s, 0.1
         while not (status := self.status(supplier, number)).has_ended:
             if time.monotonic() > ends:
-                raise TimedOut(f"{number} is still {status.status} after {timeout_s:g} s.")
+                raise TimedOut(
+                    _(
+                        "{number} is still {status} after {time} s.",
+                        number=number,
+                        status=status.status,
+                        time=f"{timeout_s:g}",
+                    )
+                )
             time.sleep(pause_s)
             pause_s = min(pause_s * 1.5, 2.0)
         return status
@@ -152,7 +160,8 @@ class Client:
         A line must not contain a line break.
         """
         if mode not in protocol.MODES:
-            raise Misconfigured(f"The mode must be one of {', '.join(protocol.MODES)}, not {mode}.")
+            modes = ", ".join(protocol.MODES)
+            raise Misconfigured(_("The mode must be one of {modes}, not {mode}.", modes=modes, mode=mode))
         query = {"mode": mode, "suggest": "1"} | ({"run": run} if run else {})
         batcher = Batcher(most_lines)
         pool = ThreadPoolExecutor(connections, thread_name_prefix="push")

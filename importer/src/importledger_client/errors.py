@@ -8,6 +8,7 @@ sentence). `.errors` is empty without an answer, or for an answer without a code
 from typing import Any
 
 from importledger_client.answers import FieldError
+from importledger_client.language import _
 
 
 class ImportLedgerError(Exception):
@@ -60,11 +61,14 @@ def error_of(status: int, body: Any) -> ImportLedgerError:
     answer = body if isinstance(body, dict) else {}
     inner = answer.get("non_field_errors")
     fields = inner if isinstance(inner, dict) else answer
-    code, detail = str(fields.get("code") or ""), str(fields.get("detail") or f"The service answered {status}.")
+    code, detail = (
+        str(fields.get("code") or ""),
+        str(fields.get("detail") or _("The service answered {status}.", status=status)),
+    )
     errors = _field_errors(answer) or ((FieldError("", code, detail),) if code else ())
     message = "; ".join(f"{e.attr}: {e.detail}" if e.attr else e.detail for e in errors[:3]) or detail
     if len(errors) > 3:
-        message += f"; and {len(errors) - 3} more"
+        message += _("; and {number} more", number=len(errors) - 3)
     kind = _KINDS.get(status) or (Unavailable if status >= 500 else Refused)
     if kind is Refused and "account_id" in answer:
         already = AlreadyImported(message, code=code, status=status, errors=errors)

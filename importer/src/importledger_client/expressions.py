@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from importledger_client.language import _
 from importledger_client.values import date_form, number_form
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Expression:
         The form is "" if it is not set.
         """
         plain = [_column(node) for node in _nodes(self._tree) if _is(node, "COLUMN_REF")]
-        self.columns = list(dict.fromkeys([*plain, *(column for column, _, _ in self.readers)]))
+        self.columns = list(dict.fromkeys([*plain, *(column for column, *_kind in self.readers)]))
 
     def sql(self, name: Callable[[str], str], read: Callable[[str, str, str], str]) -> str:
         """Return the expression over the engine's columns. `name` and `read` return their names."""
@@ -86,10 +87,11 @@ def _tree(text: str) -> Any:
     """Return the syntax tree of an expression. Raises ValueError for any other SQL."""
     found, empty = _serialized(text), _serialized("1")
     if found.get("error"):
-        raise ValueError(f"{text!r} must be an expression: {found.get('error_message')}")
+        reason = found.get("error_message")
+        raise ValueError(_("{text!r} must be an expression: {reason}", text=text, reason=reason))
     trees = [whole["statements"][0]["node"].pop("select_list", []) for whole in (found, empty)]
     if found != empty or len(trees[0]) != 1 or trees[0][0]["alias"]:
-        raise ValueError(f"{text!r} must be one expression, without SELECT, FROM and AS.")
+        raise ValueError(_("{text!r} must be one expression, without SELECT, FROM and AS.", text=text))
     return trees[0][0]
 
 
@@ -122,7 +124,9 @@ def _reader(node: dict[str, Any]) -> tuple[str, str, str]:
         part["literal"]["text"] for part in parts[1:] if _is(part, "CONSTANT") and part["literal"]["kind"] == "STRING"
     ]
     if not parts or not _is(parts[0], "COLUMN_REF") or len(parts) > 2 or len(forms) != len(parts) - 1:
-        raise ValueError(f"{name} must have a column, and may have a form in quotes: {name}(COLUMN, 'FORM').")
+        raise ValueError(
+            _("{name} must have a column, and may have a form in quotes: {name}(COLUMN, 'FORM').", name=name)
+        )
     for form in forms:
         (number_form if name == "number" else date_form)(form)
     return _column(parts[0]), _READERS[name], forms[0] if forms else ""
@@ -130,7 +134,8 @@ def _reader(node: dict[str, Any]) -> tuple[str, str, str]:
 
 def _column(node: dict[str, Any]) -> str:
     if len(node["column_names"]) != 1:
-        raise ValueError(f"{'.'.join(node['column_names'])} must be the name of a column, without its table.")
+        name = ".".join(node["column_names"])
+        raise ValueError(_("{name} must be the name of a column, without its table.", name=name))
     return str(node["column_names"][0])
 
 
@@ -151,4 +156,6 @@ def _check(node: dict[str, Any]) -> None:
             _is(node["child"], "CONSTANT") and node["type_expr"]["type_name"] == "DATE" and not node["try_cast"]
         )
     if not is_permitted:
-        raise ValueError(f"{name} is not a part of expressions: see the list in the reference of the mapping language.")
+        raise ValueError(
+            _("{name} is not a part of expressions: see the list in the reference of the mapping language.", name=name)
+        )

@@ -19,8 +19,9 @@ import msgspec
 
 from importledger_client.answers import FieldError
 from importledger_client.display import counted
+from importledger_client.display import number as shown_number
 from importledger_client.error_counts import ErrorCounts, kinds_of
-from importledger_client.language import is_german
+from importledger_client.language import _, is_german, translatable
 from importledger_client.mapped import Cells
 from importledger_client.mapped_source import MappedSource
 from importledger_client.mapping import Plan, read_mapping
@@ -32,10 +33,8 @@ from importledger_client.tables.workbook import sheets_of
 
 FIRST, ACCOUNTS = ("Fix first", "Zuerst beheben"), "accounts"
 """Titles of the first sheet in English and German, and of the accounts of a book of NDJSON."""
-_HEADS = (
-    ("problem", "code", "field", "accounts", "example"),
-    ("Problem", "Code", "Feld", "Konten", "Beispiel"),
-)
+_HEAD = (translatable("problem"), translatable("code"), translatable("field"), "accounts", translatable("example"))
+"""Columns of the first sheet."""
 MOST_ROWS, MOST_COLUMNS, MOST_LETTERS, MOST_COMMENTS = 1_048_575, 16_384, 32_767, 20_000
 """Limits of a sheet, of a cell, and of the comments of a workbook: further wrong cells are only marked."""
 _JSON = " (JSON)"
@@ -44,7 +43,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _UNSAFE = re.compile("[\0-\x08\x0b-\x1f\ufffe\uffff]|_x[0-9A-Fa-f]{4}_")
 """Texts that a workbook cannot hold, or that readers change."""
 _NOT_IN_TITLES = re.compile(r"[\[\]:*?/\\'\x00-\x1f\ufffe\uffff]|_x")
-_UNHELD = "Excel cannot hold this text unchanged. Correct it in the book."
+_UNHELD = translatable("Excel cannot hold this text unchanged. Correct it in the book.")
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 Failed = Mapping[str, Sequence[FieldError]]
@@ -70,7 +69,7 @@ def write_workbook(run: str, folder: Path, failed: Failed) -> tuple[str, list[st
     pushes = [(note.pushed, note.pushed_mapping), (note.files, note.mapping)] if note else []
     pushes = [(files, mapping) for files, mapping in pushes if files and STDIN not in files]
     if note is None or not pushes:
-        raise Unreadable(f"This folder has no note on the files of the run {run}: push them from here.")
+        raise Unreadable(_("This folder has no note on the files of the run {run}: push them from here.", run=run))
     first, last = pushes[0], pushes[-1]
     chosen = [first, last] if first != last and bool(first[1]) == bool(last[1]) else [first]
     sources = [source for push in chosen for source in sources_at(*push, note.supplier or None)]
@@ -79,11 +78,16 @@ def write_workbook(run: str, folder: Path, failed: Failed) -> tuple[str, list[st
         write = _write_tables if isinstance(sources[0], MappedSource) else _write_accounts
         left_out, found = write(book, sources, failed)
     missing = len(failed.keys() - found)
-    sentences = [f"Account {external or 'without a number'} is not in it: {why}" for external, why in left_out.items()]
+    sentences = [
+        _("Account {account} is not in it: {why}", account=external or _("without a number"), why=why)
+        for external, why in left_out.items()
+    ]
     if missing:
-        sentences.append(f"{counted(missing, 'account is', 'accounts are')} not in it: not found in the book.")
+        accounts = counted(missing, "account is", "accounts are")
+        sentences.append(_("{accounts} not in it: not found in the book.", accounts=accounts))
     if book.unexplained:
-        sentences.append(f"{counted(book.unexplained, 'marked cell has', 'marked cells have')} no comment.")
+        cells = counted(book.unexplained, "marked cell has", "marked cells have")
+        sentences.append(_("{cells} no comment.", cells=cells))
     return path.name, sentences
 
 
@@ -116,7 +120,13 @@ def mapping_of(plan: Plan, name: str) -> Plan:
     titles, sheets = _titles(plan), [sheet.title for sheet in sheets_of(name)]
     others = [title for title in sheets if title not in titles.values()]
     if missing := {*titles.values()} - {*sheets}:
-        raise Unreadable(f"{name} must have the sheet {min(missing)}, as `importbook errors --excel` has written it.")
+        raise Unreadable(
+            _(
+                "{file} must have the sheet {sheet}, as `importbook errors --excel` has written it.",
+                file=name,
+                sheet=min(missing),
+            )
+        )
     sources = {alias: TableSource(sheets=[title], ignore_sheets=others) for alias, title in titles.items()}
     files = {
         alias: msgspec.structs.replace(file, path=name, source=sources[alias]) for alias, file in plan.files.items()
@@ -131,11 +141,14 @@ class WorkbookSource(Source):
         """Yield the accounts. Raises Unreadable for a doubtful cell, before the first account."""
         titles = [sheet.title for sheet in sheets_of(self.name)]
         if ACCOUNTS not in titles:
-            raise Unreadable(f"{self.name} must have a sheet {ACCOUNTS}; a book of tables needs --mapping.")
+            sentence = _(
+                "{file} must have a sheet {sheet}; a book of tables needs --mapping.", file=self.name, sheet=ACCOUNTS
+            )
+            raise Unreadable(sentence)
         chosen = TableSource(sheets=[ACCOUNTS], ignore_sheets=[title for title in titles if title != ACCOUNTS])
         checked = Table([self.name], chosen)
         collections.deque(checked.rows(), maxlen=0)
-        for _, sentence in checked.doubts:
+        for _word, sentence in checked.doubts:
             raise Unreadable(sentence)
         table = Table([self.name], chosen)
         for number, cells in table.rows():
@@ -184,7 +197,7 @@ class _Workbook:
             for cause in counts.causes()
             for kind in cause.kinds
         ]
-        self.write_sheet(FIRST[is_german()], _HEADS[is_german()], enumerate(rows), {})
+        self.write_sheet(FIRST[is_german()], [*map(_, _HEAD)], enumerate(rows), {})
 
     def write_sheet(
         self,
@@ -196,18 +209,34 @@ class _Workbook:
         """Write a sheet. `wrong` has a comment for each wrong cell, by the key of its row and its column."""
         sheet = self._book.add_worksheet(title)
         if len(header) > MOST_COLUMNS:
+            most = shown_number(MOST_COLUMNS)
             raise Unreadable(
-                f"The sheet {title} would have more columns than Excel allows, {MOST_COLUMNS:,}. Correct the book."
+                _(
+                    "The sheet {sheet} would have more columns than Excel allows, {most}. Correct the book.",
+                    sheet=title,
+                    most=most,
+                )
             )
         for place, column in enumerate(header):
             if not _is_safe(column):
-                raise Unreadable(f"Excel cannot hold the name of the column {column!r} of {title} unchanged.")
+                raise Unreadable(
+                    _(
+                        "Excel cannot hold the name of the column {column!r} of {sheet} unchanged.",
+                        column=column,
+                        sheet=title,
+                    )
+                )
             sheet.write_string(0, place, column, self._head)
         sheet.freeze_panes(1, 0)
         for line, (key, cells) in enumerate(rows, 1):
             if line > MOST_ROWS:
-                most = f"{MOST_ROWS:,}"
-                raise Unreadable(f"The sheet {title} would have more rows than Excel allows, {most}. Correct the book.")
+                raise Unreadable(
+                    _(
+                        "The sheet {sheet} would have more rows than Excel allows, {most}. Correct the book.",
+                        sheet=title,
+                        most=shown_number(MOST_ROWS),
+                    )
+                )
             for place, (column, cell) in enumerate(zip(header, cells, strict=True)):
                 comment = wrong.get((key, column))
                 self._write(sheet, line, place, cell, is_wrong=comment is not None)
@@ -264,10 +293,10 @@ def _write_tables(book: _Workbook, sources: Sequence[Any], failed: Failed) -> tu
         _leave_out_unsafe(source, accounts)
         left_out |= {external: account.why for external, account in accounts.items() if account.why}
         parts.append((source, {external: account for external, account in accounts.items() if not account.why}))
-    tables = [source.whole_tables() for source, _ in parts]
+    tables = [source.whole_tables() for source, __ in parts]
     for alias, title in _titles(sources[0].plan).items():
         wrong: dict[tuple[Any, str], str] = {}
-        for part, (_, accounts) in enumerate(parts):
+        for part, (__, accounts) in enumerate(parts):
             for cells, error in (pair for account in accounts.values() for pair in account.wrong):
                 for column in cells.columns if cells.table == alias else ():
                     _explain(wrong, ((part, cells.row), column), error)
@@ -303,7 +332,7 @@ def _leave_out_unsafe(source: MappedSource, accounts: Mapping[str, _Account]) ->
             for place, column in used if number in of_row else ():
                 if not _is_safe(row[place]):
                     for account in of_row[number]:
-                        account.why = f"{table.location(number)}, column {column}: {_UNHELD}"
+                        account.why = f"{table.location(number)}, {_('column')} {column}: {_(_UNHELD)}"
 
 
 def _write_accounts(book: _Workbook, sources: Sequence[Source], failed: Failed) -> tuple[dict[str, str], set[str]]:
@@ -319,7 +348,7 @@ def _write_accounts(book: _Workbook, sources: Sequence[Source], failed: Failed) 
                 if external in failed and external not in found:
                     here.add(external)
                     if unheld := next((column for column, cell in cells.items() if not _is_safe(cell)), None):
-                        left_out[external] = f"{unheld}: {_UNHELD}"
+                        left_out[external] = f"{unheld}: {_(_UNHELD)}"
                     else:
                         number += 1
                         yield number, external, cells
@@ -331,7 +360,7 @@ def _write_accounts(book: _Workbook, sources: Sequence[Source], failed: Failed) 
         header.update(dict.fromkeys(cells))
         for error in failed[external]:
             _explain(wrong, (number, _column_of(error.attr, cells)), error)
-    rows = ((number, [cells.get(column) for column in header]) for number, _, cells in accounts())
+    rows = ((number, [cells.get(column) for column in header]) for number, __, cells in accounts())
     book.write_sheet(ACCOUNTS, [*header], rows, wrong)
     return left_out, written | left_out.keys()
 
@@ -407,7 +436,7 @@ def _account_of(name: str, number: int, header: Sequence[str], cells: Sequence[C
         for step in steps[:-1]:
             place = place.setdefault(int(step) if step.isdecimal() else step, {})
             if not isinstance(place, dict):
-                raise Unreadable(f"{name}, row {number}, column {column}: another column has this value whole.")
+                raise Unreadable(f"{_cell_at(name, number, column)}: {_('another column has this value whole.')}")
         place[int(steps[-1]) if steps[-1].isdecimal() else steps[-1]] = value
     account = tree.get("", {})
     return _encode(account[""] if account.keys() == {""} else _whole(account))
@@ -426,8 +455,12 @@ def _json_of(name: str, number: int, column: str, text: str) -> msgspec.Raw:
     try:
         _decode(text.encode())
     except (msgspec.DecodeError, UnicodeError, RecursionError, InvalidOperation):
-        raise Unreadable(f"{name}, row {number}, column {column}: the cell must be JSON.") from None
+        raise Unreadable(f"{_cell_at(name, number, column)}: {_('the cell must be JSON.')}") from None
     return msgspec.Raw(text.encode())
+
+
+def _cell_at(name: str, row: int, column: str) -> str:
+    return f"{name}, {_('row')} {row}, {_('column')} {column}"
 
 
 def _escaped(letter: str) -> str:

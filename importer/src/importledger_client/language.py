@@ -13,7 +13,7 @@ def is_german() -> bool:
     return next(filter(None, names), "").startswith("de")
 
 
-def _(text: str, **values: Any) -> str:
+def _(text: str, /, **values: Any) -> str:
     """Return a text in the user's language. `text` is English, with the names of `values` in braces."""
     found = _german().get(text, text) if is_german() else text
     return found.format(**values) if values else found

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from importledger_client.engine import Engine, Shared
+from importledger_client.language import _
 from importledger_client.mapping import named
 from importledger_client.tables.reading import Table
 from importledger_client.values import clean
@@ -28,7 +29,8 @@ class Link(NamedTuple):
     @property
     def sentence(self) -> str:
         parent = named(self.parent, self.parent_column)
-        return f"joined: {self.table}.{self.column} = {parent}, which has {self.share:.0%} of its values"
+        columns = f"{self.table}.{self.column} = {parent}"
+        return _("joined: {columns}, which has {share} of its values", columns=columns, share=f"{self.share:.0%}")
 
 
 def links_of(tables: Mapping[str, Table]) -> list[Link]:

@@ -16,6 +16,7 @@ from importledger_client.contract import ACCOUNT, EXACT, Field
 from importledger_client.engine import Join, Rows
 from importledger_client.expressions import expression
 from importledger_client.failures import neutral
+from importledger_client.language import _, translatable
 from importledger_client.mapping import SPECIAL, MappingError, Plan, grouping_columns, is_object, joins, named
 from importledger_client.tables.reading import Table
 from importledger_client.unused import Row, TableUse, UnusedCells
@@ -130,7 +131,7 @@ class Mapped:
 
     def _condition(self, table: str, text: str) -> _Value:
         found = self._value(table, text)
-        self.expected[table, found.place] = text, "true or false"
+        self.expected[table, found.place] = text, translatable("true or false")
         return found
 
     def _resolve(self, spec: Any, table: str, shared: tuple[str, ...] | None) -> None:
@@ -147,10 +148,11 @@ class Mapped:
             pairs = self._joins[id(spec)] = joins(spec)
             if "on" not in spec and shared and all(column in self._tables[child].columns for column in shared):
                 pairs = self._joins[id(spec)] = [(column, column) for column in shared]
-            self.joined |= {(child, column) for _, column in pairs}
+            self.joined |= {(child, column) for __, column in pairs}
             if not self._plan.keys[child]:
                 if not pairs:
-                    raise MappingError(f"files.{child} must have a `key`, or each `from: {child}` must have `on`.")
+                    sentence = _("files.{name} must have a `key`, or each `from: {name}` must have `on`.", name=child)
+                    raise MappingError(sentence)
                 self.joins.append(Join(table, child, tuple(pairs)))
             table, shared = child, None
         for name, inner in spec.items() if is_object(spec) else ():
@@ -382,7 +384,7 @@ class Mapped:
         reads.update(expression(text).columns)
         found = self._value(table, text)
         if is_sum:
-            self.expected[table, found.place] = text, "a number"
+            self.expected[table, found.place] = text, translatable("a number")
         conversion = conversion._replace(column=text)
         row_of = self._choosing_one(options, text, found.place, table, reads)
         look_up = self._looking_up(options, conversion, found.place, table)
@@ -397,7 +399,7 @@ class Mapped:
                 return None
             row = chosen[0]
             if not all(cell.is_finite() for cell in cells if isinstance(cell, Decimal)):
-                return self._refused(conversion, "infinity", row, table, before, "must not be infinite.")
+                return self._refused(conversion, "infinity", row, table, before, _("must not be infinite."))
             cell = functools.reduce(EXACT.add, cells) if is_sum else cells[0]
             if cell == "":
                 return None
@@ -443,7 +445,7 @@ class Mapped:
             if entry is None:
                 entry = entries.get(neutral(text))
             if entry is None and not has_default:
-                rule = f"must have an entry in the lookup table {name}: {text!r} has none."
+                rule = _("must have an entry in the lookup table {name}: {text!r} has none.", name=name, text=text)
                 return self._refused(conversion, text, row, table, before, rule)
             return self._loaded(conversion, entry, row, table, before) if entry else None
 
@@ -471,8 +473,10 @@ class Mapped:
     def _refused(self, conversion: Conversion, value: Any, row: Row, table: str, before: str, rule: str) -> str:
         """Add an error to the account, and return the mark of an unreadable value."""
         location, name = self._tables[table].location(row[1]), named(table, conversion.column)
-        self.unfit.setdefault(name, f"the value {str(value)!r} in {location} {rule}")
-        detail = f"{location[0].upper()}{location[1:]}, column {name}: the value {rule}"
+        unfit = _("the value {value!r} in {place} {rule}", value=str(value), place=location, rule=rule)
+        self.unfit.setdefault(name, unfit)
+        place = f"{location[0].upper()}{location[1:]}"
+        detail = _("{place}, column {column}: the value {rule}", place=place, column=name, rule=rule)
         self._errors.append(FieldError(f"{before}{conversion.field}", "invalid", detail))
         return f"{UNREADABLE}{value}"
 

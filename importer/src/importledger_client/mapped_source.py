@@ -16,7 +16,9 @@ import msgspec
 
 from importledger_client.answers import FieldError
 from importledger_client.display import counted
+from importledger_client.display import number as shown_number
 from importledger_client.engine import Engine
+from importledger_client.language import _, translatable
 from importledger_client.mapped import Cells, Mapped, plain
 from importledger_client.mapping import MappingError, Plan, check_columns, named, text_columns
 from importledger_client.sources import Differs, Line, Source, Unreadable
@@ -39,9 +41,14 @@ _TYPES = {
 }
 """Prefixes of the engine's types, by the required kind of an expression."""
 _DOUBTS = {
-    NO_VALUE: "may mean no value: list it in `empty` of the mapping, or in `texts` if it is text.",
-    ROUNDED: "Excel writes for a long number and which has lost digits: export the column as text, or list the value in"
-    " `texts` of the mapping if it is text.",
+    NO_VALUE: translatable(
+        "column {column}: {place} has {text}, which may mean no value: list it in `empty` of the mapping, or in `texts`"
+        " if it is text."
+    ),
+    ROUNDED: translatable(
+        "column {column}: {place} has {text}, which Excel writes for a long number and which has lost digits: export"
+        " the column as text, or list the value in `texts` of the mapping if it is text."
+    ),
 }
 
 
@@ -119,21 +126,26 @@ class MappedSource(Source):
             use = self.mapped.uses[alias]
             filled = table.filled + table.skipped
             ignored = filled - use.cells()[0]
-            named_cells = ", ".join(f"{column or 'no name'} {cells:,}" for column, cells in sorted(ignored.items()))
-            cells = f", {ignored.total():,} of them ignored: {named_cells}" if ignored else ""
+            named_cells = ", ".join(
+                f"{column or _('no name')} {shown_number(cells)}" for column, cells in sorted(ignored.items())
+            )
+            total = shown_number(ignored.total())
+            cells = _(", {number} of them ignored: {cells}", number=total, cells=named_cells) if ignored else ""
             left_out, nowhere = (
                 self._left_out[alias, ""],
                 self._nowhere[alias] + use.unread_rows + len(use.unread_shared()),
             )
-            without = [f"{left_out:,} left out by `where`"] if left_out else []
-            without += [f"{nowhere:,} in no account"] if nowhere else []
+            without = [_("{number} left out by `where`", number=shown_number(left_out))] if left_out else []
+            without += [_("{number} in no account", number=shown_number(nowhere))] if nowhere else []
             rows = counted(table.rows_read, "row") + (f" ({', '.join(without)})" if without else "")
             yield f"{alias or table.name}: {rows}, {counted(filled.total(), 'filled cell')}{cells}"
 
     def open_points(self) -> list[str]:
         """Return sentences on all points that the mapping must decide before accounts are sent."""
         lost = self.mapped.unused.sentences(self._location) if self.mapped else iter(())
-        unmapped = [f"column {column}: No field uses this column." for column in self.columns_nowhere()]
+        unmapped = [
+            _("column {column}: No field uses this column.", column=column) for column in self.columns_nowhere()
+        ]
         return [*self.doubts, *unmapped, *lost]
 
     def _all_lines(self) -> Iterator[Line]:
@@ -147,7 +159,7 @@ class MappedSource(Source):
 
     def code_values(self) -> Iterator[CodeValue]:
         """Yield the values of all columns with a lookup table, the most frequent of each first. Raises Unreadable."""
-        with self._joined() as (engine, mapped, _):
+        with self._joined() as (engine, mapped, __):
             found: dict[tuple[str, str], CodeValue] = {}
             for alias, place, name in mapped.looked_up:
                 for value, rows, example in engine.values(alias, place - 2):
@@ -164,7 +176,7 @@ class MappedSource(Source):
         number = self._plan.account["external_account_number"]
         is_key = number in (self._plan.key, {"column": self._plan.key})
         origins: dict[str, Cells] = {}
-        with self._joined(origins) as (engine, mapped, _):
+        with self._joined(origins) as (engine, mapped, __):
             for key, first, rows in engine.accounts():
                 if is_key and key not in externals:
                     continue
@@ -244,7 +256,7 @@ class MappedSource(Source):
                     emptied[place] += text is None and cells[place] is not None
             stored: list[Any] = [number, *texts]
             if number % _SHOWN_ROWS == 0:
-                self.show(f"reading {table.name}: {counted(number, 'row')}", None)
+                self.show(_("reading {file}: {rows}", file=table.name, rows=counted(number, "row")), None)
             for place, convert in conversions:
                 cell, text = cells[place], texts[place]
                 stored.append(None if text is None else convert(text if type(cell) is str else cell))
@@ -256,7 +268,7 @@ class MappedSource(Source):
         types = engine.types(alias, mapped.uses[alias].values)
         for (table, place), (text, kind) in mapped.expected.items():
             if table == alias and not types[place - 2].startswith(_TYPES[kind]):
-                raise MappingError(f"{self.mapping}: {text!r} must be {kind}.")
+                raise MappingError(f"{self.mapping}: " + _("{text!r} must be {kind}.", text=text, kind=_(kind)))
 
     def _filter(self, engine: Engine, mapped: Mapped, alias: str) -> None:
         """Leave out the rows of a table for which `where` is not true. Raises Unreadable for an unreadable cell."""
@@ -266,30 +278,35 @@ class MappedSource(Source):
         if found.failed is not None and (failed := engine.first(alias, use.values[found.failed - 2])):
             number, reader = failed[0], found.readers[failed[1]]
             column = named(alias, reader.column)
+            place = f"{self.tables[alias].name}, {self._location(alias, number)}"
             raise Unreadable(
-                f"{self.tables[alias].name}, {self._location(alias, number)}, column {column}: the value {reader.rule}"
+                _("{place}, column {column}: the value {rule}", place=place, column=column, rule=reader.rule)
             )
         engine.filter(alias, use.values[found.place - 2])
 
     def _doubts_of(self, engine: Engine, alias: str, use: TableUse) -> Iterator[str]:
         """Yield sentences on words that may mean "no value", and on rounded numbers in text columns."""
-        texts = {column for table, column, _ in text_columns(self._plan.account) if table == alias}
+        texts = {column for table, column, __ in text_columns(self._plan.account) if table == alias}
         for column, name in use.columns.items():
             for pattern, reason in _DOUBTS.items():
                 if pattern is ROUNDED and column not in texts:
                     continue
                 if found := engine.first_like(alias, name, pattern.pattern, self._plan.texts):
                     number, text = found
-                    yield f"column {named(alias, column)}: {self._location(alias, number)} has {text}, which {reason}"
+                    place = self._location(alias, number)
+                    yield _(reason, column=named(alias, column), place=place, text=text)
 
     def _dates_in_texts(self) -> Iterator[str]:
         """Yield sentences on text columns with dates of a workbook, since Excel changes texts such as 1/2 to dates."""
         for alias, column, path in dict.fromkeys(text_columns(self._plan.account)):
             if location := self.tables[alias].dated.get(column):
-                yield (
-                    f"column {named(alias, column)}: {location}, and {path} is a text: Excel may have made the date of"
-                    " another text. Format the column as text and type its values again. If they are dates, say"
-                    f" `{{column: {column}, format: YYYY-MM-DD}}`."
+                yield _(
+                    "column {column}: {place}, and {path} is a text: Excel may have made the date of another text."
+                    " Format the column as text and type its values again. If they are dates, say `{form}`.",
+                    column=named(alias, column),
+                    place=location,
+                    path=path,
+                    form=f"{{column: {column}, format: YYYY-MM-DD}}",
                 )
 
     def _decided(self, lines: Iterator[Line], path: Path) -> Iterator[Line]:
@@ -300,11 +317,13 @@ class MappedSource(Source):
         with path.open("w+b") as file:
             for made, line in enumerate(lines, 1):
                 if made % _SHOWN_ACCOUNTS == 0:
-                    self.show(f"made {made:,} of {counted(self.size or 0, 'account')}", made / (self.size or 1))
+                    accounts = counted(self.size or 0, "account")
+                    text = _("made {number} of {accounts}", number=shown_number(made), accounts=accounts)
+                    self.show(text, made / (self.size or 1))
                 content = _pack(line)
                 file.write(len(content).to_bytes(4, "big") + content)
             if found := self.open_points():
-                raise Differs("\n".join(["Nothing was sent, since the mapping leaves something open:", *found]))
+                raise Differs("\n".join([_("Nothing was sent, since the mapping leaves something open:"), *found]))
             file.seek(0)
             while size := file.read(4):
                 yield _unpack(file.read(int.from_bytes(size, "big")))
@@ -312,7 +331,7 @@ class MappedSource(Source):
     def _order(self, engine: Engine, mapped: Mapped) -> None:
         """Order the rows of all tables by account, and record rows that are in no account or in several accounts."""
         for alias, use in mapped.uses.items():
-            numbers, (_, *cells) = engine.nowhere(alias, use.columns.values())
+            numbers, (__, *cells) = engine.nowhere(alias, use.columns.values())
             mapped.unused.unmatched(alias, numbers)
             self._nowhere[alias] = len(numbers)
             self._left_out.update({(alias, column): number for column, number in zip(use.columns, cells, strict=True)})
@@ -335,7 +354,8 @@ class MappedSource(Source):
             yield Line(first, _encode(account), tuple(errors), key)
         for number in self._without_key:
             location = self._location("", number)
-            sentence = f"{location[0].upper()}{location[1:]} must have a value in column {self._plan.key}."
+            place = f"{location[0].upper()}{location[1:]}"
+            sentence = _("{rows} must have a value in column {column}.", rows=place, column=self._plan.key)
             yield Line(number, b"", (FieldError("external_account_number", "required", sentence),))
         for alias, use in mapped.uses.items():
             mapped.unused.unmatched(alias, use.unread_shared())
@@ -344,7 +364,7 @@ class MappedSource(Source):
     def _shown_rows(self, mapped: Mapped, rows: Mapping[str, Sequence[Sequence[Any]]]) -> Iterator[str]:
         """Yield the location of each row of an account, and the row's cells that the mapping reads."""
         for alias, found in rows.items():
-            for _, number, *values in found[:_MOST_ROWS]:
+            for __, number, *values in found[:_MOST_ROWS]:
                 cells = [
                     f"{column}={value}"
                     for column, value in zip(mapped.uses[alias].columns, values, strict=False)
@@ -364,8 +384,13 @@ class MappedSource(Source):
                 if table.filled[column] != used[column] + ignored:
                     filled = counted(table.filled[column], "filled cell was", "filled cells were")
                     raise Differs(
-                        f"{named(alias, column)}: {filled} counted, {used[column]:,} used and {ignored:,} ignored."
-                        " Nothing is certified."
+                        _(
+                            "{column}: {cells} counted, {used} used and {ignored} ignored. Nothing is certified.",
+                            column=named(alias, column),
+                            cells=filled,
+                            used=shown_number(used[column]),
+                            ignored=shown_number(ignored),
+                        )
                     )
 
     def _location(self, alias: str, number: int) -> str:

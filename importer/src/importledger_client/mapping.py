@@ -10,6 +10,7 @@ import yaml
 
 from importledger_client.contract import ACCOUNT, Field
 from importledger_client.expressions import expression
+from importledger_client.language import _, translatable
 from importledger_client.sources import Unreadable
 from importledger_client.tables.table import TableSource
 from importledger_client.value_list import read_list
@@ -19,7 +20,7 @@ _LEAF = frozenset({"column", "constant", "sql", "sum"})
 _TEXTS = frozenset({"text", "texts", "json"})
 """Kinds of fields that accept any text."""
 SPECIAL = frozenset({"each", "from", "on", "where", "first", "last"})
-_SPECIAL_NAMES = "each, from, on, where, first and last"
+_IN_LISTS = translatable("each, from, on, where, first and last must stand in an item of a list (`- each: …`).")
 _ISO_DATE = "YYYY-MM-DD"
 _OPTIONS = frozenset({"table", "default", "format", "decimals", "first", "last"})
 _JOINING = frozenset({"from", "on", "where"})
@@ -142,14 +143,14 @@ class _Texts(yaml.BaseLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.YAMLError(f"it has an alias (*) in line {mark.line + 1}; write out its content")
+            raise yaml.YAMLError(_("it has an alias (*) in line {line}; write out its content", line=mark.line + 1))
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        names = [key.value for key, _ in node.value]
+        names = [key.value for key, __ in node.value]
         if len(names) != len(set(map(str, names))):
             line = node.start_mark.line + 1
-            raise yaml.YAMLError(f"the mapping that begins in line {line} has a name twice")
+            raise yaml.YAMLError(_("the mapping that begins in line {line} has a name twice", line=line))
         return super().construct_mapping(node, deep)
 
 
@@ -159,14 +160,15 @@ def read_mapping(path: Path) -> Plan:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Texts)  # noqa: S506 - texts only
         plan = msgspec.convert(content, Plan, strict=False)
     except OSError as error:
-        raise MappingError(f"{path} cannot be read: {error.strerror}.") from None
+        raise MappingError(_("{file} cannot be read: {error}.", file=path, error=_(error.strerror or ""))) from None
     except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise MappingError(f"{path} is no mapping: {error}{_allowed(str(error))}") from None
+        reason = f"{error}{_allowed(str(error))}"
+        raise MappingError(_("{file} is no mapping: {reason}", file=path, reason=reason)) from None
     plan.key = plan.key or column_of(plan.account.get("external_account_number"))
     if not plan.key:
-        raise MappingError(f"{path} must name the column of the account's number.")
+        raise MappingError(_("{file} must name the column of the account's number.", file=path))
     if "" in plan.files:
-        raise MappingError(f"{path} has a further table without a name.")
+        raise MappingError(_("{file} has a further table without a name.", file=path))
     if plan.values:
         plan.values = _inside(path, plan.values, "values")
         for name, entries in read_list(Path(plan.values)).items() if Path(plan.values).exists() else ():
@@ -186,7 +188,8 @@ def _inside(mapping: Path, name: str, place: str) -> str:
     """
     path, folder = str(mapping.parent / name), mapping.parent.resolve()
     if not all(Path(found).resolve().is_relative_to(folder) for found in glob.glob(path) or [path]):
-        raise MappingError(f"{mapping}: {place} must name a file in the folder of the mapping, or below it.")
+        sentence = _("{place} must name a file in the folder of the mapping, or below it.", place=place)
+        raise MappingError(f"{mapping}: {sentence}")
     return path
 
 
@@ -195,7 +198,7 @@ def _allowed(error: str) -> str:
     if "unknown field" not in error:
         return ""
     struct = TableSource if "source`" in error else File if "$.files" in error else Plan
-    return f". The names there must be among {', '.join(struct.__struct_fields__)}."
+    return ". " + _("The names there must be among {names}.", names=", ".join(struct.__struct_fields__))
 
 
 def column_of(spec: Any) -> str:
@@ -262,8 +265,16 @@ def check_columns(plan: Plan, columns: Mapping[str, list[str]]) -> None:
     """Check that each table has the columns that the mapping reads. Raises MappingError."""
     for table, column in dict.fromkeys([*plan._fixed(), *columns_read(plan.account)]):
         if column not in columns[table]:
-            where = f"the table {table}" if table else "the table"
-            raise MappingError(f"There is no column {column} in {where}; there are {', '.join(columns[table])}.")
+            where = _("the table {table}", table=table) if table else _("the table")
+            others = ", ".join(columns[table])
+            raise MappingError(
+                _(
+                    "There is no column {column} in {where}; there are {others}.",
+                    column=column,
+                    where=where,
+                    others=others,
+                )
+            )
 
 
 def _faults(plan: Plan) -> Iterator[str]:
@@ -272,19 +283,19 @@ def _faults(plan: Plan) -> Iterator[str]:
     for alias, where in plan.filters.items():
         yield from _faults_of_expressions({"where": where} if where else {}, f"files.{alias}" if alias else "account")
     if SPECIAL & plan.account.keys():
-        yield f"account: {_SPECIAL_NAMES} must stand in an item of a list (`- each: …`)."
+        yield "account: " + _(_IN_LISTS)
     for node in nodes(plan.account):
         path, spec = node.path, node.spec
         if isinstance(spec, Mapping) and not node.is_object:
             yield from _faults_of_leaf(plan, spec, "text" if node.is_item else node.field.kind, path)
         if isinstance(spec, Mapping):
             if "from" in spec and spec["from"] not in plan.files:
-                yield f"{path}.from: {spec['from']} must be the name of a table in `files`."
+                yield f"{path}.from: " + _("{name} must be the name of a table in `files`.", name=spec["from"])
             if "on" in spec and "from" not in spec:
-                yield f"{path}.on: must stand beside `from`."
+                yield f"{path}.on: " + _("must stand beside `from`.")
         if node.is_object:
             if SPECIAL & spec.keys() and not node.is_item:
-                yield f"{path}: {_SPECIAL_NAMES} must stand in an item of a list (`- each: …`)."
+                yield f"{path}: " + _(_IN_LISTS)
             yield from _faults_of_expressions(spec, path)
 
 
@@ -292,11 +303,19 @@ def _faults_of_leaf(plan: Plan, leaf: Mapping[str, Any], kind: str, path: str) -
     main = next(form for form in ("constant", "sum", "sql", "column") if form in leaf)
     allowed = {"constant": frozenset[str](), "sum": _JOINING | {"default"}}.get(main, _OPTIONS | _JOINING)
     for option in sorted(leaf.keys() - allowed - {main}):
-        yield f"{path}: {option} must not stand beside {main}, which takes {', '.join(sorted(allowed)) or 'no option'}."
+        names = ", ".join(sorted(allowed)) or _("no option")
+        yield f"{path}: " + _(
+            "{option} must not stand beside {main}, which takes {names}.", option=option, main=main, names=names
+        )
     if "table" in leaf and leaf["table"] not in plan.tables and not plan.values:
-        yield f"{path}: {leaf['table']} must be the name of a table in `tables`, or `values` must name a list."
+        name = leaf["table"]
+        yield f"{path}: " + _(
+            "{name} must be the name of a table in `tables`, or `values` must name a list.", name=name
+        )
     if kind in _TEXTS and leaf.get("format", _ISO_DATE) != _ISO_DATE:
-        yield f"{path}: format must be {_ISO_DATE} for a text, which takes dates of a workbook in this form."
+        yield f"{path}: " + _(
+            "format must be {form} for a text, which takes dates of a workbook in this form.", form=_ISO_DATE
+        )
     yield from _faults_of_expressions(leaf, path)
     dates, decimals = str(leaf.get("format", plan.dates)), str(leaf.get("decimals", plan.decimals))
     try:
@@ -304,11 +323,15 @@ def _faults_of_leaf(plan: Plan, leaf: Mapping[str, Any], kind: str, path: str) -
         converted(leaf["constant"], kind) if leaf.get("constant") else None
         converted(leaf["default"], kind, dates=dates, decimals=decimals) if leaf.get("default") else None
     except (ValueError, ArithmeticError):
-        form = f"the constant {leaf['constant']!r} must be written like 1234.56 or YYYY-MM-DD"
-        form = (
-            f"the default {leaf['default']!r} must be written like {decimals} or {dates}" if "default" in leaf else form
+        noun = "default" if "default" in leaf else "constant"
+        number, day = (decimals, dates) if noun == "default" else ("1234.56", _ISO_DATE)
+        yield f"{path}: " + _(
+            "the {noun} {value!r} must be written like {number} or {day}, as its field is.",
+            noun=noun,
+            value=leaf[noun],
+            number=number,
+            day=day,
         )
-        yield f"{path}: {form}, as its field is."
 
 
 def _faults_of_expressions(spec: Mapping[str, Any], path: str) -> Iterator[str]:
@@ -319,15 +342,15 @@ def _faults_of_expressions(spec: Mapping[str, Any], path: str) -> Iterator[str]:
             yield f"{path}.{option}: {error}"
     for option in ("first", "last"):
         if option in spec and not str(spec[option]).startswith("by "):
-            yield f"{path}: {option} must be written like `{option}: by COLUMN`."
+            yield f"{path}: " + _("{option} must be written like `{option}: by COLUMN`.", option=option)
 
 
 def _faults_of_forms(dates: str, decimals: str) -> Iterator[str]:
     try:
         date_form(dates)
     except ValueError:
-        yield f"dates must be written like DD.MM.YYYY, not {dates!r}."
+        yield _("dates must be written like DD.MM.YYYY, not {form!r}.", form=dates)
     try:
         number_form(decimals)
     except ValueError:
-        yield f"decimals must be written like 1.234,56 or 1234.56, not {decimals!r}."
+        yield _("decimals must be written like 1.234,56 or 1234.56, not {form!r}.", form=decimals)

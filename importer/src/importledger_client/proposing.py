@@ -12,11 +12,12 @@ import yaml
 
 from importledger_client.contract import ACCOUNT, Field, paths
 from importledger_client.display import visible
+from importledger_client.language import _, translatable
 from importledger_client.linking import Link
 from importledger_client.mapping import SPECIAL, Plan, named, nodes
 from importledger_client.tables.table import Row
 
-REQUIRED = "This field must be given."
+REQUIRED = translatable("This field must be given.")
 _NAMES: dict[str, str] = yaml.safe_load(Path(__file__).with_name("columns.yaml").read_text(encoding="utf-8"))
 _PRESETS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("presets.yaml").read_text(encoding="utf-8"))
 PRESETS = tuple(_PRESETS)
@@ -91,7 +92,7 @@ def propose(tables: list[Proposed], preset: str, open_points: list[str]) -> str:
     comments, paths_used = list(open_points), set[str]()
     for table in tables:
         if table is not main and table.link is None:
-            comments.append(f"not joined: {table.path}: no column has the values of another table")
+            comments.append(_("not joined: {file}: no column has the values of another table", file=table.path))
             continue
         found = {path: column for path, column in _paths_of(table, preset).items() if path not in paths_used}
         paths_used |= found.keys()
@@ -112,10 +113,13 @@ def propose(tables: list[Proposed], preset: str, open_points: list[str]) -> str:
         mapping = {"key": number, **mapping}
     text = yaml.safe_dump(mapping, sort_keys=False, allow_unicode=True, width=120)
     unused = [(table.name, column) for table in tables for column in table.columns if (table.name, column) not in used]
-    comments += [f"not used yet: {named(*column)}" for column in unused]
-    comments += [f"not filled: {gap.name}: {gap.sentence}" for gap in gaps(Plan(account=account))]
+    comments += [_("not used yet: {column}", column=named(*column)) for column in unused]
+    comments += [
+        _("not filled: {field}: {reason}", field=gap.name, reason=gap.sentence) for gap in gaps(Plan(account=account))
+    ]
     lines = [f"# {visible(sentence)}".replace("\n", "\\n") for sentence in comments]
-    return "\n".join(["# From columns to accounts. `importbook map check` shows the open points.", *lines, text])
+    title = _("From columns to accounts. `importbook map check` shows the open points.")
+    return "\n".join([f"# {title}", *lines, text])
 
 
 def _paths_of(table: Proposed, preset: str) -> dict[str, str]:
@@ -190,19 +194,19 @@ def gaps(plan: Plan) -> list[Gap]:
         name = node.path.rpartition(".")[2]
         if node.siblings and name not in node.siblings:
             similar = difflib.get_close_matches(name, [*node.siblings, *SPECIAL], n=1)
-            hint = f" Did you mean {similar[0]}?" if similar else ""
-            found.append(Gap(node.path, f"An account has no such field.{hint}"))
+            hint = " " + _("Did you mean {possibility}?", possibility=similar[0]) if similar else ""
+            found.append(Gap(node.path, _("An account has no such field.") + hint))
     missing = [*_missing(account, ACCOUNT, "")]
     for node in nodes(account):
         if node.is_object and node.field.kind in ("list", "object"):
             missing += _missing(node.spec, node.field.fields, f"{node.path}.")
-    found += [Gap(path, REQUIRED) for path in missing if path != "import_supplier"]
+    found += [Gap(path, _(REQUIRED)) for path in missing if path != "import_supplier"]
     customers = account.get("customers") or []
     is_named = any("family_name" in customer for customer in customers)
     if not is_named and (customers or "unknown_occupier" not in account):
-        found.append(Gap("customers.family_name", REQUIRED))
+        found.append(Gap("customers.family_name", _(REQUIRED)))
     if "billing_address1" not in account and not account.get("supply_addresses"):
-        found.append(Gap("billing_address1", "A billing address or a supply address must be given."))
+        found.append(Gap("billing_address1", _("A billing address or a supply address must be given.")))
     return found
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from importledger_client.answers import Receipt
 from importledger_client.errors import ImportLedgerError, error_of
+from importledger_client.language import _, translatable
 
 T = TypeVar("T")
 
@@ -21,7 +22,7 @@ MAX_LINE_BYTES = 16 * 2**20
 """Longest line of an answer [bytes]. Longer lines are refused."""
 MAX_ANSWER_BYTES = 256 * 2**20
 """Longest answer that is not a stream of lines [bytes]. Longer answers are refused."""
-NOT_UNDERSTOOD = "The answer must come from an import ledger: check the address."
+NOT_UNDERSTOOD = translatable("The answer must come from an import ledger: check the address.")
 
 _BLANKS = b" \t\r\n\v\f\xef\xbb\xbf"
 _MAY_WORK_LATER = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -94,7 +95,7 @@ def lines_of(parts: Iterable[bytes]) -> Iterator[bytes]:
             yield from complete
             unfinished = bytearray(last)
         elif len(unfinished) > MAX_LINE_BYTES:
-            raise ImportLedgerError(NOT_UNDERSTOOD)
+            raise ImportLedgerError(_(NOT_UNDERSTOOD))
     if unfinished:
         yield bytes(unfinished)
 
@@ -105,7 +106,7 @@ def joined_answer(parts: Iterable[bytes]) -> bytes:
     for part in parts:
         content += part
         if len(content) > MAX_ANSWER_BYTES:
-            raise ImportLedgerError(NOT_UNDERSTOOD)
+            raise ImportLedgerError(_(NOT_UNDERSTOOD))
     return bytes(content)
 
 
@@ -114,4 +115,4 @@ def decoded(decoder: msgspec.json.Decoder[T], content: bytes) -> T:
     try:
         return decoder.decode(content)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise ImportLedgerError(NOT_UNDERSTOOD) from None
+        raise ImportLedgerError(_(NOT_UNDERSTOOD)) from None

@@ -15,6 +15,7 @@ import zstandard
 
 from importledger_client.answers import Content
 from importledger_client.contract import ACCOUNT, RECORDS, Field, in_utc
+from importledger_client.language import _
 from importledger_client.sources import Unreadable
 
 ACCOUNT_KIND, LEFT_OUT = "account", "left_out"
@@ -110,7 +111,10 @@ class Tables:
             import pyarrow
             from pyarrow import parquet
         except ImportError:
-            raise Unreadable("To write Parquet, install pyarrow: pip install 'importledger-client[parquet]'") from None
+            sentence = _(
+                "To write Parquet, install pyarrow: {command}", command="pip install 'importledger-client[parquet]'"
+            )
+            raise Unreadable(sentence) from None
         self._pyarrow, self._parquet, self._folder = pyarrow, parquet, folder
         self._rows: dict[str, list[dict[str, Any]]] = {}
         self._schemas = {name: pyarrow.schema(self._columns(columns)) for name, columns in _TABLES.items()}
@@ -155,7 +159,8 @@ class Tables:
         try:
             self._writers[table][0].write_table(self._pyarrow.Table.from_pylist(rows, schema=schema))
         except self._pyarrow.ArrowException as error:
-            raise Unreadable(f"The table {table} cannot be written as Parquet: {error}") from None
+            sentence = _("The table {table} cannot be written as Parquet: {error}", table=table, error=error)
+            raise Unreadable(sentence) from None
 
     def finish(self) -> None:
         """Write the files, also for tables without rows."""
@@ -169,7 +174,7 @@ class Tables:
 
     def close(self) -> None:
         """Remove the files that were not finished."""
-        for _, stored in self._writers.values():
+        for __, stored in self._writers.values():
             stored.close()
         for table in self._schemas:
             part_of(self._folder / f"{table}.parquet").unlink(missing_ok=True)

@@ -14,7 +14,8 @@ import msgspec
 import zstandard
 
 from importledger_client.answers import FieldError
-from importledger_client.display import counted
+from importledger_client.display import counted, number
+from importledger_client.language import _, translatable
 from importledger_client.protocol import is_blank
 
 LONGEST_LINE = 10 * 2**20
@@ -30,7 +31,7 @@ The decompressed content, which may be hundreds of times larger, is in memory.
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _CONTROL = re.compile(rb"[\0-\x08\x0e-\x1f]")
-_WRITE_LINES = "It must be NDJSON, one account a line. This writes it so: jq -c . FILE > book.ndjson"
+_WRITE_LINES = translatable("It must be NDJSON, one account a line. This writes it so: {command}")
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _encode = msgspec.json.Encoder().encode
 
@@ -56,9 +57,9 @@ def file_at(name: str) -> Path:
     """Return the path of a file that exists. Raises Unreadable."""
     path = Path(name)
     if path.is_dir():
-        raise Unreadable(f"{name} must be a file. It is a folder.")
+        raise Unreadable(_("{file} must be a file. It is a folder.", file=name))
     if not path.is_file():
-        raise Unreadable(f"There is no file {name}.")
+        raise Unreadable(_("There is no file {file}.", file=name))
     return path
 
 
@@ -105,13 +106,14 @@ class Source:
             while again.read(2**17):  # also count the bytes after a reader that has ended too early
                 pass
         if read != again.lines:
-            counts = f"{counted(read, 'line was', 'lines were')} read, and {again.lines:,} counted"
-            raise Differs(f"{self.name}: {counts}. Nothing is certified.")
+            lines, lines_again = counted(read, "line was", "lines were"), number(again.lines)
+            sentence = _("{counts} read, and {again} counted. Nothing is certified.", counts=lines, again=lines_again)
+            raise Differs(f"{self.name}: {sentence}")
 
     def _numbered(self, stream: BinaryIO) -> Iterator[Line]:
-        number, is_first = 0, True
+        line, is_first = 0, True
         while raw := stream.readline(LONGEST_LINE + 2):
-            number += 1
+            line += 1
             # a later line of joined files may also begin with a byte order mark
             content = raw.strip().removeprefix(_BOM)
             if is_first and not is_blank(content):
@@ -121,11 +123,11 @@ class Source:
             if len(raw) > LONGEST_LINE + 1 and not raw.endswith(b"\n"):
                 while (remaining := stream.readline(2**16)) and not remaining.endswith(b"\n"):
                     pass
-                yield Line(number, b"", (FieldError("", "request_too_large", "A line must have 10 MiB at most."),))
+                yield Line(line, b"", (FieldError("", "request_too_large", _("A line must have 10 MiB at most.")),))
             elif is_blank(content):
                 self.empty_lines += 1
             else:
-                yield Line(number, content)
+                yield Line(line, content)
 
     def written(self) -> Iterator[str]:
         """Yield sentences on how the source was read and what it contains, after all lines."""
@@ -169,16 +171,21 @@ class _Counted(io.RawIOBase):
 def _no_lines(first: bytes) -> str:
     """Return a sentence for a file that is not NDJSON, or "". The first line that is not empty decides."""
     if first.startswith(_UTF16) or _is_ascii_in_utf16(first[:64]):
-        return "is UTF-16: it must be UTF-8. This writes it so: iconv -f UTF-16 -t UTF-8 FILE > book.ndjson"
+        command = f"iconv -f UTF-16 -t UTF-8 {_('FILE')} > book.ndjson"
+        return _("is UTF-16: it must be UTF-8. This writes it so: {command}", command=command)
     if first.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"PAR1", b"%PDF")) or _CONTROL.search(first[:512]):
-        return "is a binary file, not NDJSON: a workbook must end with .xlsx, a Parquet file with .parquet."
+        return _("is a binary file, not NDJSON: a workbook must end with .xlsx, a Parquet file with .parquet.")
     if first.startswith(b"<"):
-        return "is an HTML or XML page, not NDJSON."
+        return _("is an HTML or XML page, not NDJSON.")
     if first.startswith(b"["):
-        return "is one JSON array. " + _WRITE_LINES.replace("-c .", "-c '.[]'")
+        return _("is one JSON array.") + " " + _(_WRITE_LINES, command=_jq("'.[]'"))
     if first.startswith(b"{") and first.endswith((b"{", b"[", b",", b":")):
-        return "has an account on several lines. " + _WRITE_LINES
+        return _("has an account on several lines.") + " " + _(_WRITE_LINES, command=_jq("."))
     return ""
+
+
+def _jq(program: str) -> str:
+    return f"jq -c {program} {_('FILE')} > book.ndjson"
 
 
 def _is_ascii_in_utf16(start: bytes) -> bool:
@@ -193,7 +200,7 @@ def damage_named(name: str) -> Iterator[None]:
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
-        raise Unreadable(f"{name} is damaged or cut off: {error}.") from None
+        raise Unreadable(_("{file} is damaged or cut off: {error}.", file=name, error=error)) from None
 
 
 @contextlib.contextmanager

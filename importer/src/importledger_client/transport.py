@@ -15,6 +15,7 @@ import msgspec
 
 from importledger_client import protocol
 from importledger_client.errors import ImportLedgerError, Misconfigured, NotAllowed, Unavailable
+from importledger_client.language import _
 from importledger_client.protocol import NOT_UNDERSTOOD, TryLater, decoded, joined_answer
 
 T = TypeVar("T")
@@ -189,8 +190,9 @@ class Attempts:
         retry_timeout_s = transport._retry_timeout_s if self._was_known else transport._first_retry_timeout_s
         why = f"{str(problem).rstrip('.') or type(problem).__name__}."
         if time.monotonic() + pause_s >= self._began + retry_timeout_s or transport._closing.is_set():
-            hint = "" if transport._is_known else " Is the address right?"
-            raise Unavailable(f"The service at {transport.url} cannot be used: {why}{hint}")
+            hint = "" if transport._is_known else " " + _("Is the address right?")
+            sentence = _("The service at {url} cannot be used: {why}", url=transport.url, why=why)
+            raise Unavailable(sentence + hint)
         if transport._on_wait:
             transport._on_wait(why, pause_s)
         transport._closing.wait(pause_s)
@@ -201,18 +203,18 @@ def _token_of(status: int, content: bytes) -> tuple[str, float]:
     if status != 200:
         error = protocol.fault(status, content, None)
         if status in (404, 405) or (isinstance(error, ImportLedgerError) and not error.code):
-            raise ImportLedgerError(NOT_UNDERSTOOD, status=status)
+            raise ImportLedgerError(_(NOT_UNDERSTOOD), status=status)
         raise error
     answer = decoded(_TOKEN_ANSWER, content)
     if answer.errors:
         raise NotAllowed(
-            "The service does not know this key: it must be one that the operator gave you and has not revoked.",
+            _("The service does not know this key: it must be one that the operator gave you and has not revoked."),
             code=str((answer.errors[0].extensions or {}).get("errorCode", "")),
             status=status,
         )
     obtained = (answer.data or {}).get("obtainToken")
     if obtained is None:
-        raise ImportLedgerError(NOT_UNDERSTOOD)
+        raise ImportLedgerError(_(NOT_UNDERSTOOD))
     # the token is short-lived, or this clock is wrong: use the token anyway
     if obtained.payload.exp - time.time() < RENEW_BEFORE_S:
         return obtained.token, time.time() + 2 * RENEW_BEFORE_S
@@ -222,16 +224,18 @@ def _token_of(status: int, content: bytes) -> tuple[str, float]:
 def _address(url: str | None, *, insecure_http: bool) -> str:
     url = url or os.environ.get("IMPORTLEDGER_URL")
     if not url:
-        raise Misconfigured("The address of the service must be given: set IMPORTLEDGER_URL, or pass --url.")
+        raise Misconfigured(_("The address of the service must be given: set IMPORTLEDGER_URL, or pass --url."))
     if not url.startswith(("http://", "https://")):
-        raise Misconfigured("The address of the service must begin with http:// or https://.")
+        raise Misconfigured(_("The address of the service must begin with http:// or https://."))
     if url.startswith("http://") and not (insecure_http or is_loopback(url)):
         raise Misconfigured(
-            "The address of the service must begin with https://, because others can read the key and the accounts "
-            "on their way. For http:// to another machine, pass --insecure-http, or insecure_http=True in Python."
+            _(
+                "The address of the service must begin with https://, because others can read the key and the accounts "
+                "on their way. For http:// to another machine, pass --insecure-http, or insecure_http=True in Python."
+            )
         )
     if not _can_be_called(url):
-        raise Misconfigured("The address of the service must have a host, and a port must be between 1 and 65535.")
+        raise Misconfigured(_("The address of the service must have a host, and a port must be between 1 and 65535."))
     return url.rstrip("/")
 
 
@@ -245,7 +249,7 @@ def _can_be_called(url: str) -> bool:
 def _key(key: str | None) -> str:
     key = key or os.environ.get("IMPORTLEDGER_KEY")
     if not key:
-        raise Misconfigured("A key must be given: set IMPORTLEDGER_KEY, or pass --key.")
+        raise Misconfigured(_("A key must be given: set IMPORTLEDGER_KEY, or pass --key."))
     return key.strip()
 
 

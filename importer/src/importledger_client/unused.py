@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from importledger_client.display import counted
+from importledger_client.language import _
 from importledger_client.mapping import Plan, named
 from importledger_client.values import Conversion
 
@@ -179,19 +180,28 @@ class UnusedCells:
     def sentences(self, location: Callable[[str, int], str]) -> Iterator[str]:
         """Yield sentences on all unused cells and rows. `location` names a row of a table."""
         for column, unused in sorted(self.values.items()):
-            yield (
-                f"column {column}: a value is not used, in {counted(unused.accounts, 'account')}; the first"
-                f" is {unused.value!r} of account {unused.account}. It is in {location(*unused.location)}: put the"
-                " column under `each`, say `first: by COLUMN`, or name it in `ignore`."
+            yield _(
+                "column {column}: a value is not used, in {accounts}; the first is {value!r} of account {account}. It"
+                " is in {place}: put the column under `each`, say `first: by COLUMN`, or name it in `ignore`.",
+                column=column,
+                accounts=counted(unused.accounts, "account"),
+                value=unused.value,
+                account=unused.account,
+                place=location(*unused.location),
             )
         for table, unmatched in sorted(self.rows.items()):
-            yield (
-                f"table {table}: {counted(unmatched.rows, 'row belongs', 'rows belong')} to no account; the first is"
-                f" {location(table, unmatched.first)}. Correct the rows or `on`, or say `unmatched: ignore`."
+            yield _(
+                "table {table}: {rows} to no account; the first is {place}. Correct the rows or `on`, or say"
+                " `unmatched: ignore`.",
+                table=table,
+                rows=counted(unmatched.rows, "row belongs", "rows belong"),
+                place=location(table, unmatched.first),
             )
         for table, unmatched in sorted(self.repeated.items()):
-            yield (
-                f"table {table}: {counted(unmatched.rows, 'row is', 'rows are')} used more than once; the first is"
-                f" {location(table, unmatched.first)}. Name the parent of a row with `on`, or write"
-                " `repeated: allow`."
+            yield _(
+                "table {table}: {rows} used more than once; the first is {place}. Name the parent of a row with `on`,"
+                " or write `repeated: allow`.",
+                table=table,
+                rows=counted(unmatched.rows, "row is", "rows are"),
+                place=location(table, unmatched.first),
             )

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from importledger_client.contract import MARKET_TIME
+from importledger_client.language import _
 from importledger_client.tables.table import Cell
 
 NO_VALUE = re.compile(
@@ -64,10 +65,10 @@ class Conversion(NamedTuple):
     def rule(self) -> str:
         """The end of a sentence about a cell that cannot be converted: the form that the cell must have."""
         is_date = self.kind in ("date", "moment", "day")
-        form = self.dates if is_date else "ja or nein" if self.kind == "boolean" else self.decimals
-        is_short = is_date and "YYYY" not in form
-        also = ", and a birth date must have a year of four digits" if is_short else ""
-        return f"must be written like {form}{also}."
+        form = self.dates if is_date else _("ja or nein") if self.kind == "boolean" else self.decimals
+        if is_date and "YYYY" not in form:
+            return _("must be written like {form}, and a birth date must have a year of four digits.", form=form)
+        return _("must be written like {form}.", form=form)
 
     def stored(self, cell: Cell) -> str | None:
         """Return a cell without outer blanks as text for the engine; None if the cell does not have the form."""

@@ -22,6 +22,7 @@ from importledger_client.failures import (
     value_at,
 )
 from importledger_client.failures_workbook import workbook_path, write_workbook
+from importledger_client.language import _, translatable
 from importledger_client.notes import Note, load_note
 from importledger_client.sources import STDIN
 
@@ -46,14 +47,15 @@ class Found(msgspec.Struct):
     def numbers(self) -> dict[Kind, int]:
         return self.of_service | dict(self.error_counts.numbers)
 
-    def show(self, console: Console, run: str, noun: str) -> None:
+    def show(self, console: Console, run: str, title: str, *, clears: bool) -> None:
+        """Print the errors or warnings; with `clears`, also the share of accounts that have no other error."""
         numbers = self.numbers()
         accounts = self.error_counts.accounts or self.accounts_of_service or sum(numbers.values())
-        common.print_line(console, f"run {run}: {counted(accounts, 'account')} with {noun}")
+        common.print_line(console, _(title, run=run, accounts=counted(accounts, "account")))
         for cause in self.error_counts.causes():
-            share = f"  fixing it clears {_percent(cause.clears)} %" if noun == "errors" else ""
+            share = "  " + _("fixing it clears {share} %", share=_percent(cause.clears)) if clears else ""
             if len(cause.kinds) > 1:
-                fields = f"in {len(cause.kinds)} fields"
+                fields = _("in {number} fields", number=len(cause.kinds))
                 common.print_line(console, f"{number(cause.accounts):>9}  {cause.code}  {fields}{share}")
             for kind in cause.kinds:
                 self._show_kind(console, kind, share if len(cause.kinds) == 1 else "")
@@ -120,7 +122,7 @@ def errors(run: str, since: str | None, is_json: bool, excel: bool, supplier: st
         name, sentences = write_workbook(run, Path.cwd(), found.failed)
         for sentence in sentences:
             common.print_line(console, sentence)
-        common.print_line(console, f"Correct the marked cells in {name}, save it, and send it.")
+        common.print_line(console, _("Correct the marked cells in {file}, save it, and send it.", file=name))
     if not is_json and found.numbers() and (words := _corrected(run)):
         common.next_step(console, *words, *access.words)
     return OK
@@ -138,12 +140,12 @@ def _show(
     """Print the errors and warnings, those to fix first, and what has changed since another run."""
     numbers = found.numbers()
     if not numbers:
-        common.print_line(console, f"run {run}: nothing was refused, and nothing has failed.")
+        common.print_line(console, _("run {run}: nothing was refused, and nothing has failed.", run=run))
     else:
-        found.show(console, run, "errors")
+        found.show(console, run, translatable("run {run}: {accounts} with errors"), clears=True)
         _show_best(console, found.error_counts)
     if warned.numbers():
-        warned.show(console, run, "warnings")
+        warned.show(console, run, translatable("run {run}: {accounts} with warnings"), clears=False)
     if since:
         _compare(console, numbers, since, _found(since, supplier, access, console)[0].numbers())
 
@@ -173,7 +175,7 @@ def _found(run: str, supplier: str | None, access: common.Access, console: Conso
         external = value_at(decoded_or_none(payload), "external_account_number")
         external = external if isinstance(external, str) else None
         found.add(external, payload, failed.errors)
-    for _, rows in itertools.groupby(read_warnings(run, Path.cwd()), key=lambda row: row["line"]):
+    for __, rows in itertools.groupby(read_warnings(run, Path.cwd()), key=lambda row: row["line"]):
         warned.error_counts.add(map(_warning, rows))
     is_known = ndjson_path(run, Path.cwd()).exists() or load_note(run, Path.cwd()) is not None
     note = load_note(run, Path.cwd())
@@ -185,7 +187,8 @@ def _found(run: str, supplier: str | None, access: common.Access, console: Conso
         if not is_known:
             raise
         if not isinstance(error, Misconfigured):
-            common.print_line(console, f"Errors and warnings that only the service has are missing: {error}")
+            sentence = _("Errors and warnings that only the service has are missing: {error}", error=error)
+            common.print_line(console, sentence)
     return found, warned
 
 
@@ -224,20 +227,22 @@ def _percent(share: float) -> str:
 def _show_best(console: Console, error_counts: ErrorCounts) -> None:
     best = error_counts.best(MOST_KINDS)
     if best:
-        selected = "this 1" if len(best) == 1 else f"these {len(best)}"
-        share = error_counts.clears(best)
-        common.print_line(console, f"Fixing {selected} clears {_percent(share)} %:")
+        share = _percent(error_counts.clears(best))
+        one = translatable("Fixing this {number} clears {share} %:")
+        sentence = one if len(best) == 1 else translatable("Fixing these {number} clears {share} %:")
+        common.print_line(console, _(sentence, number=len(best), share=share))
         for code, path in best:
             common.print_line(console, f"  {code}  {path}".rstrip())
 
 
 def _compare(console: Console, now: dict[Kind, int], since: str, before: dict[Kind, int]) -> None:
     new, solved = sorted(now.keys() - before.keys()), sorted(before.keys() - now.keys())
-    common.print_line(console, f"since {since}: {number(sum(before.values()))} → {number(sum(now.values()))}")
-    for word, kinds, numbers in (("new", new, now), ("gone", solved, before)):
+    title = _("since {run}:", run=since)
+    common.print_line(console, f"{title} {number(sum(before.values()))} → {number(sum(now.values()))}")
+    for word, kinds, numbers in ((_("new"), new, now), (_("gone"), solved, before)):
         for code, path in kinds:
             common.print_line(console, f"  {word:<5}{number(numbers[code, path]):>9}  {code}  {path}".rstrip())
     for kind in sorted(now.keys() & before.keys()):
         if now[kind] != before[kind]:
-            line = f"  {'was':<5}{number(before[kind]):>9}, is {number(now[kind])}  {kind[0]}  {kind[1]}"
+            line = f"  {_('was'):<5}{number(before[kind]):>9}, {_('is')} {number(now[kind])}  {kind[0]}  {kind[1]}"
             common.print_line(console, line.rstrip())

@@ -13,6 +13,7 @@ from importledger_client.answers import Suggestion
 from importledger_client.commands import NOTHING_DONE, OK, common
 from importledger_client.display import counted
 from importledger_client.failures import Failed, neutral, private_file, read_failures, shown, value_at
+from importledger_client.language import _
 from importledger_client.protocol import encode
 
 NAMES = ("phone", "iban", "postcode", "malo", "melo", "date", "blanks")
@@ -24,7 +25,7 @@ COLUMNS = ("number", "path", "correction", "before", "after", "sentence")
 def _only(context: click.Context, parameter: click.Parameter, value: str | None) -> frozenset[str]:
     names = frozenset((value or ",".join(NAMES)).replace(" ", "").split(","))
     if unknown := sorted(names - {*NAMES}):
-        raise click.BadParameter(f"{unknown[0]} must be among {', '.join(NAMES)}.")
+        raise click.BadParameter(_("{name} must be among {names}.", name=unknown[0], names=", ".join(NAMES)))
     return names
 
 
@@ -62,12 +63,18 @@ def fix(run: str, only: frozenset[str]) -> int:
     for part, path in zip(parts, (book, table), strict=True):
         part.replace(path) if accounts else part.unlink()
     if not accounts:
-        common.print_line(console, f"run {run}: no refused account has a suggested correction of this kind.")
+        sentence = _("run {run}: no refused account has a suggested correction of this kind.", run=run)
+        common.print_line(console, sentence)
         return NOTHING_DONE
-    common.print_line(
-        console, f"{book.name}: {counted(accounts, 'account')} with {counted(changes, 'correction')}, see {table.name}."
+    sentence = _(
+        "{accounts} with {corrections}, see {file}.",
+        accounts=counted(accounts, "account"),
+        corrections=counted(changes, "correction"),
+        file=table.name,
     )
-    common.print_line(console, f"{counted(clean, 'account has', 'accounts have')} no other problem. Nothing was sent.")
+    common.print_line(console, f"{book.name}: {sentence}")
+    solved = counted(clean, "account has", "accounts have")
+    common.print_line(console, _("{accounts} no other problem. Nothing was sent.", accounts=solved))
     return OK
 
 

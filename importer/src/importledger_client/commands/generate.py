@@ -8,6 +8,7 @@ import click
 
 from importledger_client.book import book
 from importledger_client.commands import OK
+from importledger_client.language import _
 
 _SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%?\Z")
 
@@ -22,7 +23,7 @@ class Share(click.ParamType[Fraction]):
             return value
         match = _SHARE.match(str(value))
         if match is None or (share := Fraction(match.group(1)) / 100) > 1:
-            self.fail(f"{value!r} must be a share between 0% and 100%.", param, ctx)
+            self.fail(_("{value!r} must be a share between 0% and 100%.", value=value), param, ctx)
         return share
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from importledger_client.commands import INTERRUPTED, NOTHING_DONE, OK, SOMETHING_WRONG
+from importledger_client.language import _
 
 
 def main() -> None:
@@ -32,7 +33,7 @@ def run(words: Sequence[str] | None = None) -> int:
     """Run a verb with its arguments [default: those of the process], and return its exit code."""
     import click  # importing takes a moment, in which Ctrl-C must work, too
 
-    from importledger_client.language import _, translate_click
+    from importledger_client.language import translate_click
 
     translate_click()  # before the verbs: click translates some texts when an option is defined
 
@@ -67,7 +68,7 @@ def of_system(error: OSError) -> str:
     """Return the sentence for an error of the operating system: the file, then the reason."""
     if not error.filename or not error.strerror:
         return str(error)
-    return f"{error.filename}: {error.strerror}."
+    return f"{error.filename}: {_(error.strerror)}."
 
 
 def fail_without_values() -> None:
@@ -90,8 +91,10 @@ def unforeseen(error: BaseException) -> str:
     """Return the sentence for an unexpected error."""
     frames = traceback.extract_tb(error.__traceback__)
     locations = ", ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames[-6:])
-    return (
-        f"Unexpected {type(error).__name__} at {locations}. Please report this line: it contains no data of accounts."
+    return _(
+        "Unexpected {error} at {locations}. Please report this line: it contains no data of accounts.",
+        error=type(error).__name__,
+        locations=locations,
     )
 
 

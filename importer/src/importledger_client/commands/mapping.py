@@ -6,7 +6,8 @@ import click
 import msgspec
 
 from importledger_client.commands import OK, SOMETHING_WRONG, common
-from importledger_client.display import EVERY_S, Progress, counted
+from importledger_client.display import EVERY_S, Progress, counted, number
+from importledger_client.language import _
 from importledger_client.linking import links_of
 from importledger_client.mapped_source import SHOWN_ACCOUNTS, MappedSource
 from importledger_client.mapping import read_mapping
@@ -36,7 +37,9 @@ def init(files: tuple[str, ...], preset: str) -> int:
     """
     for file in files:
         if is_json(file) and preset != "bo4e":
-            raise common.Stop(f"{file} is no table: CSV, XLSX and Parquet need a mapping, NDJSON needs none.")
+            raise common.Stop(
+                _("{file} is no table: CSV, XLSX and Parquet need a mapping, NDJSON needs none.", file=file)
+            )
     doubts, tables = list[str](), dict[str, Proposed]()
     for file in files:
         table, rows = sample_of(file, SAMPLE)
@@ -44,9 +47,9 @@ def init(files: tuple[str, ...], preset: str) -> int:
         source = {"delimiter": part.delimiter, "encoding": part.encoding} if isinstance(part, Delimited) else {}
         name = Path(file).name.partition(".")[0] if tables else ""
         if name in tables:
-            raise common.Stop(f"{file}: the name {name} must belong to one file.")
+            raise common.Stop(_("{file}: the name {name} must belong to one file.", file=file, name=name))
         tables[name] = Proposed(name, file, table.columns, rows, source)
-        doubts += [sentence for _, sentence in table.doubts]
+        doubts += [sentence for __, sentence in table.doubts]
     links = links_of({name: Table([table.path], TableSource()) for name, table in tables.items()}) if files[1:] else []
     for link in links:
         tables[link.table].link = link
@@ -72,11 +75,13 @@ def values(mapping: Path, file: str, output: Path | None) -> int:
     plan = read_mapping(mapping)
     path = output or (Path(plan.values) if plan.values else None)
     if path is None:
-        raise common.Stop("The list must have a name: pass -o, or name it in the mapping with `values: werte.csv`.")
+        raise common.Stop(_("The list must have a name: pass -o, or name it in the mapping with `values: werte.csv`."))
     known = read_list(path) if path.exists() else {}
     found = list(MappedSource([file], plan, mapping, None).code_values())
     missing = write_list(path, found, plan.tables | {name: plan.tables.get(name, {}) | known[name] for name in known})
-    common.print_line(common.out(), f"{counted(len(found), 'value')} in {path} · without a target: {missing:,}")
+    shown = counted(len(found), "value")
+    sentence = _("{values} in {file} · without a target: {missing}", values=shown, file=path, missing=number(missing))
+    common.print_line(common.out(), sentence)
     return SOMETHING_WRONG if missing else OK
 
 
@@ -99,7 +104,9 @@ def check(mapping: Path, file: str, supplier: str | None) -> int:
         for line in source.lines():
             accounts += 1
             without_number += not line.content
-            progress.show(f"made {counted(accounts, 'account')}", accounts / (source.size or accounts))
+            progress.show(
+                _("made {accounts}", accounts=counted(accounts, "account")), accounts / (source.size or accounts)
+            )
             if accounts <= SHOWN_ACCOUNTS and line.content:
                 for row in source.first_rows.get(line.number, ()):
                     common.print_line(console, row)
@@ -108,14 +115,15 @@ def check(mapping: Path, file: str, supplier: str | None) -> int:
         common.print_line(console, sentence)
     unfit = source.mapped.unfit if source.mapped else {}
     open_ = [*source.open_points(), *(f"{gap.name}: {gap.sentence}" for gap in gaps(plan))]
-    open_ += [f"column {column}: {value}" for column, value in sorted(unfit.items())]
+    open_ += [f"{_('column')} {column}: {value}" for column, value in sorted(unfit.items())]
     if without_number:
-        open_.append(f"{counted(without_number, 'row')} must have a value in column {plan.key}.")
+        rows = counted(without_number, "row")
+        open_.append(_("{rows} must have a value in column {column}.", rows=rows, column=plan.key))
     if not accounts:
-        open_.append(f"{file} must have at least one row below its header.")
+        open_.append(_("{file} must have at least one row below its header.", file=file))
     for sentence in open_:
         common.print_line(console, sentence)
-    common.print_line(console, f"{counted(accounts, 'account')} · open: {len(open_)}")
+    common.print_line(console, f"{counted(accounts, 'account')} · {_('open')}: {len(open_)}")
     if open_:
         return SOMETHING_WRONG
     words = [] if "import_supplier" in plan.account and not supplier else ["--supplier", supplier or "CODE"]

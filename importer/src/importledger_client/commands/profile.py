@@ -9,10 +9,11 @@ from rich.console import Console
 
 from importledger_client.answers import FieldError
 from importledger_client.commands import NOTHING_DONE, OK, SOMETHING_WRONG, common
-from importledger_client.display import counted, number
+from importledger_client.display import amount, counted, number
 from importledger_client.error_counts import ErrorCounts, kinds_of
 from importledger_client.errors import ImportLedgerError
 from importledger_client.failures import neutral, shown
+from importledger_client.language import _
 from importledger_client.manifest import NoAccount
 from importledger_client.profile import MOST_COUNTED, PathProfile, Profile
 from importledger_client.sources import Source, account_in, for_supplier
@@ -38,16 +39,18 @@ def profile(files: tuple[str, ...], supplier: str | None, mapping: Path | None, 
     refused, warned = ErrorCounts(), ErrorCounts()
     unchecked = _check(lines, access, refused, warned)
     if not found.accounts and not found.bad_lines:
-        common.print_line(common.err(), "The files must have at least one account.")
+        common.print_line(common.err(), _("The files must have at least one account."))
         return NOTHING_DONE
     _show(console, found)
     for source in sources:
         for sentence in (*source.written(), *source.open_points()):
             common.print_line(console, sentence)
     if unchecked:
-        common.print_line(console, f"The service has not checked the accounts: {unchecked}")
-    common.report_kinds(console, f"{counted(refused.accounts, 'account')} would be refused:", refused)
-    common.report_kinds(console, f"{counted(warned.accounts, 'account')} with warnings:", warned)
+        common.print_line(console, _("The service has not checked the accounts: {reason}", reason=unchecked))
+    title = _("{accounts} would be refused:", accounts=counted(refused.accounts, "account"))
+    common.report_kinds(console, title, refused)
+    title = _("{accounts} with warnings:", accounts=counted(warned.accounts, "account"))
+    common.report_kinds(console, title, warned)
     words = common.words_of(mapping=str(mapping or ""), supplier=supplier, mode="validate")
     common.next_step(console, "push", *files, *words, *access.words)
     return SOMETHING_WRONG if found.bad_lines else OK
@@ -64,7 +67,9 @@ def _lines(sources: Sequence[Source], supplier: str | None, found: Profile) -> I
                 found.add(content)
             except NoAccount as error:
                 found.bad_lines += 1
-                common.print_line(common.err(), f"{source.name}, line {line.number} is no account: {error}")
+                name, place = source.name, line.number
+                sentence = _("{file}, line {line} is no account: {error}", file=name, line=place, error=error)
+                common.print_line(common.err(), sentence)
             else:
                 yield for_supplier(content, supplier) if supplier else content
 
@@ -92,19 +97,20 @@ def _show(console: Console, found: Profile) -> None:
 
 
 def _line(path: PathProfile, accounts: int) -> str:
+    several = _("distinct over") if path.has_more else _("distinct")
     parts = [
         f"{path.path:<60}",
-        f"filled {100 * path.accounts / accounts:5.1f} %",
-        f"values {number(path.filled)}",
-        f"distinct over {number(MOST_COUNTED)}" if path.has_more else f"distinct {number(len(path.distinct))}",
-        f"length {path.shortest}–{path.longest}",
+        f"{_('filled')} {amount(f'{100 * path.accounts / accounts:5.1f}')} %",
+        f"{_('values')} {number(path.filled)}",
+        f"{several} {number(MOST_COUNTED if path.has_more else len(path.distinct))}",
+        f"{_('length')} {path.shortest}–{path.longest}",
     ]
     if path.least is not None:
-        parts.append(f"from {path.least} to {path.greatest}")
+        parts.append(_("from {least} to {greatest}", least=path.least, greatest=path.greatest))
     if top := path.top():
-        parts.append("top " + ", ".join(f"{_short(text)} ({number(times)})" for text, times in top))
+        parts.append(_("top") + " " + ", ".join(f"{_short(text)} ({number(times)})" for text, times in top))
     if duplicates := path.duplicates:
-        parts.append(f"DUPLICATES {number(duplicates)}")
+        parts.append(f"{_('DUPLICATES')} {number(duplicates)}")
     return "  ".join(parts)
 
 

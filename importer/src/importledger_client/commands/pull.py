@@ -7,6 +7,7 @@ import click
 from importledger_client.commands import NOTHING_DONE, OK, SOMETHING_WRONG, common
 from importledger_client.display import EVERY_S, Pace, Progress, counted
 from importledger_client.errors import NotFound
+from importledger_client.language import _
 from importledger_client.pulled import ACCOUNT_KIND, BookFiles, Tables
 
 _BULK = {
@@ -43,24 +44,30 @@ def pull(supplier: str, output: Path, folder: Path | None, access: common.Access
     has read each account. Exit code 1 if the platform has lost an account.
     """
     if folder is not None and folder.exists() and any(folder.iterdir()):
-        raise common.Stop(f"{folder} must be empty or not exist: a pulled book replaces no file.")
+        raise common.Stop(_("{file} must be empty or not exist: a pulled book replaces no file.", file=folder))
     with BookFiles(output, Tables(folder) if folder is not None else None) as files:
         for path in map(files.path, (ACCOUNT_KIND, *_BULK)):
             if path.exists():
-                raise common.Stop(f"{path} must not exist: a pulled book replaces no file.")
+                raise common.Stop(_("{file} must not exist: a pulled book replaces no file.", file=path))
         _read(supplier, files, access)
         if not files.counts[ACCOUNT_KIND]:
             _show_left_out(files)
-            common.print_line(common.err(), f"{supplier} must have an account on the platform. It has none.")
+            sentence = _("{supplier} must have an account on the platform. It has none.", supplier=supplier)
+            common.print_line(common.err(), sentence)
             return NOTHING_DONE
         files.finish()
     console = common.out()
     for kind, number in files.counts.items():
-        common.print_line(console, f"{counted(number, kind.replace('_', ' '))} in {files.path(kind)}")
+        common.print_line(console, f"{counted(number, kind.replace('_', ' '))} {_('in {file}', file=files.path(kind))}")
     for kind in files.counts.keys() & _BULK:
-        common.print_line(console, f"`push` sends accounts only: POST {files.path(kind)} to {_BULK[kind]} after them.")
+        sentence = _(
+            "`push` sends accounts only: POST {file} to {address} after them.",
+            file=files.path(kind),
+            address=_BULK[kind],
+        )
+        common.print_line(console, sentence)
     if folder is not None:
-        common.print_line(console, f"The tables are in {folder}.")
+        common.print_line(console, _("The tables are in {folder}.", folder=folder))
     _show_left_out(files)
     common.next_step(console, "manifest", str(output), "-o", f"{output.name.partition('.')[0]}.manifest.json")
     return SOMETHING_WRONG if files.left_out[_LOST] else OK
@@ -76,13 +83,15 @@ def _read(supplier: str, files: BookFiles, access: common.Access) -> None:
             for contents in client.pull(supplier):
                 files.add(contents)
                 done += 1
-                progress.show(pace.line("imports", done, 0, done / max(total, done)), done / max(total, done))
+                progress.show(pace.line(_("imports"), done, 0, done / max(total, done)), done / max(total, done))
         except NotFound as error:
-            raise common.Stop(f"The service has no supplier {supplier} that this key may read.") from error
+            sentence = _("The service has no supplier {supplier} that this key may read.", supplier=supplier)
+            raise common.Stop(sentence) from error
 
 
 def _show_left_out(files: BookFiles) -> None:
     """Print the number of imports without an account on the platform, by status."""
     for status, number in sorted(files.left_out.items()):
-        reason = "the platform has lost the account: the operator heals it" if status == _LOST else status
-        common.print_line(common.err(), f"Left out: {counted(number, 'import')}, {reason}")
+        reason = _("the platform has lost the account: the operator heals it") if status == _LOST else status
+        imports = counted(number, "import")
+        common.print_line(common.err(), _("Left out: {imports}, {reason}", imports=imports, reason=reason))

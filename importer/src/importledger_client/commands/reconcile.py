@@ -134,7 +134,7 @@ def _certified(
             return certificate, client.totals(supplier, run, on_progress=progress)
     totals = certificate.get("totals")
     if not isinstance(totals, dict):
-        raise ImportLedgerError(NOT_UNDERSTOOD)
+        raise ImportLedgerError(_(NOT_UNDERSTOOD))
     return certificate, totals
 
 

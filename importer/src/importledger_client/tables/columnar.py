@@ -6,6 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from importledger_client.language import _
 from importledger_client.sources import Unreadable
 from importledger_client.tables.table import Cell, Count
 
@@ -23,23 +24,29 @@ class Columnar:
         self.name = self.label = name
         with Path(name).open("rb") as file:
             if file.read(4) != b"PAR1":
-                raise Unreadable(f"{name} is not a Parquet file.")
+                raise Unreadable(_("{file} is not a Parquet file.", file=name))
         try:
             from pyarrow import ArrowException, parquet
         except ImportError:
-            sentence = f"To read {name}, install pyarrow: pip install 'importledger-client[parquet]'"
+            command = "pip install 'importledger-client[parquet]'"
+            sentence = _("To read {file}, install pyarrow: {command}", file=name, command=command)
             raise Unreadable(sentence) from None
         self._broken: tuple[type[Exception], ...] = (ArrowException, OSError, ValueError, OverflowError)
         try:
             self._file = parquet.ParquetFile(name)
             schema = self._file.schema_arrow
         except self._broken as error:
-            raise Unreadable(f"{name} cannot be read as Parquet: {error}") from None
+            raise Unreadable(_("{file} cannot be read as Parquet: {error}", file=name, error=error)) from None
         self._names, self._types = [str(column) for column in schema.names], [str(found) for found in schema.types]
         for column, kind in zip(self._names, self._types, strict=True):
             if kind.startswith(("struct", "list", "map", "large_list", "fixed_size_list", "duration")):
                 raise Unreadable(
-                    f"{name}: the column {column} is a {kind}; a column must hold texts, numbers or dates."
+                    _(
+                        "{file}: the column {column} is a {kind}; a column must hold texts, numbers or dates.",
+                        file=name,
+                        column=column,
+                        kind=kind,
+                    )
                 )
 
     def header(self) -> list[str]:
@@ -53,7 +60,8 @@ class Columnar:
                     number += 1
                     yield number, [self._plain(number, *cell) for cell in zip(self._names, values, strict=True)]
         except self._broken as error:
-            raise Unreadable(f"{self.name}, after row {number}: it cannot be read as Parquet: {error}") from None
+            place = f"{self.name}, {_('after row {row}', row=number)}"
+            raise Unreadable(_("{place}: it cannot be read as Parquet: {error}", place=place, error=error)) from None
 
     def recount(self) -> Count:
         """Count by the metadata of the row groups. A column without statistics is decoded to count its nulls."""
@@ -89,14 +97,16 @@ class Columnar:
                 try:
                     return value.decode()
                 except UnicodeDecodeError:
-                    sentence = f"{self.name}, row {number}, column {column} must be text in UTF-8."
-                    raise Unreadable(sentence) from None
+                    place = self._place(number, column)
+                    raise Unreadable(_("{place} must be text in UTF-8.", place=place)) from None
             case str() | int() | Decimal() | None:
                 return value
             case _:
-                raise Unreadable(
-                    f"{self.name}, row {number}, column {column}: {type(value).__name__} is not supported."
-                )
+                kind = _("{kind} is not supported.", kind=type(value).__name__)
+                raise Unreadable(f"{self._place(number, column)}: {kind}")
+
+    def _place(self, row: int, column: str) -> str:
+        return f"{self.name}, {_('row')} {row}, {_('column')} {column}"
 
 
 def _values(column: Any) -> list[Any]:

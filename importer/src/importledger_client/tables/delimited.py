@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 
 from importledger_client.display import counted
+from importledger_client.language import _, translatable
 from importledger_client.sources import Unreadable, opened
 from importledger_client.tables.recount import open_quote, recounted
 from importledger_client.tables.table import Cell, Count, Doubts, TableSource
@@ -33,13 +34,12 @@ _NOT_1252 = re.compile(
 Mac.
 """
 _SEPARATOR = re.compile(r'"?sep=(.)"?\r?[\n\r]?\Z', re.IGNORECASE)
-_SWALLOWED = "has whole rows inside a cell of column {}: is a quote missing? Correct it, or ignore the column."
-_CHOOSE = "Set its encoding with `source: {encoding: …}` in the mapping, or correct the file."
-_DOUBLE = 'A quote inside a cell must be doubled (""), with the cell in quotes.'
+_CHOOSE = translatable("Set its encoding with `source: {encoding: …}` in the mapping, or correct the file.")
+_DOUBLE = translatable('A quote inside a cell must be doubled (""), with the cell in quotes.')
 _MISREAD = {
-    "new-line": "has a carriage return (CR) in a cell: it must be in quotes.",
-    "field larger": f"has a cell of more than {MOST_CELL:,} characters.",
-    "": f"has no delimiter after a closing quote. {_DOUBLE}",
+    "new-line": translatable("has a carriage return (CR) in a cell: it must be in quotes."),
+    "field larger": translatable("has a cell of more than {characters}."),
+    "": translatable("has no delimiter after a closing quote."),
 }
 """Sentences for errors of `csv`, by a part of their text."""
 
@@ -61,30 +61,46 @@ class Delimited:
         self._is_separator_first = match is not None
         self.delimiter = source.delimiter or (match.group(1) if match else self._delimiter())
         if len(self.delimiter) != 1 or self.delimiter in '"\r\n':
-            raise Unreadable(f"{name}: the delimiter must be one character, not {source.delimiter!r}.")
-        shown = {"\t": "tab"}.get(self.delimiter, self.delimiter)
-        self.written = f"CSV · {self.encoding.removesuffix('-sig')} · delimiter {shown}"
+            raise Unreadable(
+                _(
+                    "{file}: the delimiter must be one character, not {delimiter!r}.",
+                    file=name,
+                    delimiter=source.delimiter,
+                )
+            )
+        shown = {"\t": _("tab")}.get(self.delimiter, self.delimiter)
+        self.written = f"CSV · {self.encoding.removesuffix('-sig')} · {_('delimiter')} {shown}"
 
     def header(self) -> list[str]:
-        _, cells = next(self._records(), (1, []))
+        __, cells = next(self._records(), (1, []))
         if not any(cell.strip() for cell in cells):
-            raise Unreadable(f"{self.name} must have the names of its columns in the first row.")
+            raise Unreadable(_("{file} must have the names of its columns in the first row.", file=self.name))
         return [cell.strip() for cell in cells]
 
     def rows(self) -> Iterator[tuple[int, list[Cell]]]:
         records = self._records()
-        _, names = next(records, (1, []))
+        __, names = next(records, (1, []))
         for number, cells in records:
             if not any(cells):
                 continue
             if len(cells) != len(names):
                 raise Unreadable(
-                    f"{self.name}, row {number} must have {counted(len(names), 'cell')} like the header; it has"
-                    f" {len(cells)}."
+                    _(
+                        "{file}, row {row} must have {cells} like the header; it has {number}.",
+                        file=self.name,
+                        row=number,
+                        cells=counted(len(names), "cell"),
+                        number=len(cells),
+                    )
                 )
             for position, cell in enumerate(cells if self._line_end in "".join(cells) else ()):
                 if self._line_end in cell and self._looks_like_rows(cell, len(names)):
-                    self._doubts.add(position, "", f"row {number}", _SWALLOWED.format(names[position]))
+                    swallowed = _(
+                        "has whole rows inside a cell of column {column}: is a quote missing? Correct it, or ignore the"
+                        " column.",
+                        column=names[position],
+                    )
+                    self._doubts.add(position, "", f"{_('row')} {number}", swallowed)
             yield number, [cell or None for cell in cells]
 
     def _looks_like_rows(self, cell: str, width: int) -> bool:
@@ -122,16 +138,22 @@ class Delimited:
     def _check(self, number: int, cells: list[str]) -> None:
         for cell in cells if '"' in "".join(cells) else ():
             if '"' in cell and '\\"' in cell:
-                raise Unreadable(f"{self.name}, row {number} has a backslash before a quote. {_DOUBLE}")
+                raise self._error(number, _("has a backslash before a quote."), _(_DOUBLE))
             if cell.startswith(" ") and cell.lstrip().startswith('"'):
-                raise Unreadable(f"{self.name}, row {number}: a quote must come right after the delimiter.")
+                place = f"{self.name}, {_('row')} {number}"
+                raise Unreadable(_("{place}: a quote must come right after the delimiter.", place=place))
 
     def _misread(self, number: int, error: str) -> Unreadable:
         if "unexpected end" in error:
             line = open_quote(self.name, self.encoding, self.delimiter, self._line_end)
-            return Unreadable(f"{self.name}: the quote opened in line {line} is not closed.")
-        sentence = next(sentence for part, sentence in _MISREAD.items() if part in error)
-        return Unreadable(f"{self.name}, row {number} {sentence}")
+            return Unreadable(_("{file}: the quote opened in line {line} is not closed.", file=self.name, line=line))
+        part, sentence = next(item for item in _MISREAD.items() if item[0] in error)
+        return self._error(
+            number, _(sentence, characters=counted(MOST_CELL, "character")), *([] if part else [_(_DOUBLE)])
+        )
+
+    def _error(self, number: int, *sentences: str) -> Unreadable:
+        return Unreadable(f"{self.name}, {_('row')} {number} {' '.join(sentences)}")
 
     def _text(self) -> Iterator[str]:
         """Yield the lines with their ends. Raises Unreadable for a byte that is not of the encoding."""
@@ -142,11 +164,16 @@ class Delimited:
                 for number, line in enumerate(text, 1):
                     plain = line.removeprefix("\ufeff") if number == 1 else line
                     if "\0" in plain:
-                        raise Unreadable(f"{self.name}, line {number} has a NUL byte: is it UTF-16? {_CHOOSE}")
+                        sentence = _("{file}, line {line} has a NUL byte: is it UTF-16?", file=self.name, line=number)
+                        raise Unreadable(f"{sentence} {_(_CHOOSE)}")
                     if "\ufeff" in plain:
                         raise Unreadable(
-                            f"{self.name}, line {number} has a byte order mark: it must stand at the beginning of a"
-                            " file only. Files were probably joined: import each on its own."
+                            _(
+                                "{file}, line {line} has a byte order mark: it must stand at the beginning of a"
+                                " file only. Files were probably joined: import each on its own.",
+                                file=self.name,
+                                line=number,
+                            )
                         )
                     yield plain
             except UnicodeError:
@@ -167,11 +194,13 @@ def _check_kind(name: str) -> None:
     with opened(name) as stream:
         start = stream.read(64)
     if start.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
-        raise Unreadable(f"{name} is a workbook or a ZIP archive, not CSV: a workbook must be saved as .xlsx.")
+        raise Unreadable(
+            _("{file} is a workbook or a ZIP archive, not CSV: a workbook must be saved as .xlsx.", file=name)
+        )
     if start.startswith(b"PAR1"):
-        raise Unreadable(f"{name} is a Parquet file, not CSV: its name must end with .parquet.")
+        raise Unreadable(_("{file} is a Parquet file, not CSV: its name must end with .parquet.", file=name))
     if start.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"<"):
-        raise Unreadable(f"{name} is an HTML or XML page, not CSV: open it in Excel and save it as .xlsx.")
+        raise Unreadable(_("{file} is an HTML or XML page, not CSV: open it in Excel and save it as .xlsx.", file=name))
 
 
 def encoding_of(name: str) -> str:
@@ -205,16 +234,21 @@ def _not_1252(name: str, line: bytes, number: int) -> Unreadable | None:
     try:
         line.decode("cp1252")
     except UnicodeDecodeError as error:
-        return _at(name, line, number, error.start, "UTF-8 or Windows-1252")
+        return _at(name, line, number, error.start, _("UTF-8 or Windows-1252"))
     match = _NOT_1252.search(line)
-    return _at(name, line, number, match.start(), "UTF-8 or Windows-1252") if match else None
+    return _at(name, line, number, match.start(), _("UTF-8 or Windows-1252")) if match else None
 
 
 def _at(name: str, line: bytes, number: int, position: int, encoding: str) -> Unreadable:
-    return Unreadable(
-        f"{name}, line {number}, byte {position + 1} is 0x{line[position]:02X}, which is not {encoding}. A file must"
-        f" have one encoding. {_CHOOSE}"
+    sentence = _(
+        "{file}, line {line}, byte {byte} is 0x{value:02X}, which is not {encoding}. A file must have one encoding.",
+        file=name,
+        line=number,
+        byte=position + 1,
+        value=line[position],
+        encoding=encoding,
     )
+    return Unreadable(f"{sentence} {_(_CHOOSE)}")
 
 
 def _bad_byte(name: str, encoding: str) -> Unreadable:
@@ -230,7 +264,8 @@ def _bad_byte(name: str, encoding: str) -> Unreadable:
                 return _at(name, error.object[before:], number, max(0, error.start - before), encoding)
             except UnicodeError:
                 break
-    return Unreadable(f"{name}, line {number} is cut off, or not {encoding}. {_CHOOSE}")
+    sentence = _("{file}, line {line} is cut off, or not {encoding}.", file=name, line=number, encoding=encoding)
+    return Unreadable(f"{sentence} {_(_CHOOSE)}")
 
 
 def _named_encoding(name: str, encoding: str) -> str:
@@ -239,7 +274,12 @@ def _named_encoding(name: str, encoding: str) -> str:
         if found:
             "".encode(found)  # codecs that are not text encodings, such as base64, fail here
     except LookupError:
-        raise Unreadable(f"{name}: {encoding!r} must be the name of an encoding, such as utf-8 or cp1252.") from None
+        sentence = _(
+            "{file}: {encoding!r} must be the name of an encoding, such as utf-8 or cp1252.",
+            file=name,
+            encoding=encoding,
+        )
+        raise Unreadable(sentence) from None
     return found
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from importledger_client.language import _
 from importledger_client.sources import Unreadable, opened
 from importledger_client.tables.table import Cell, Count
 
@@ -27,7 +28,7 @@ class Objects:
         self.name = self.label = name
         with opened(name) as stream:
             self._content = stream.read().removeprefix(b"\xef\xbb\xbf").strip()
-        self._names = list(dict.fromkeys(path for _, row in self._flat() for path, _ in row))
+        self._names = list(dict.fromkeys(path for __, row in self._flat() for path, __ in row))
 
     def header(self) -> list[str]:
         return self._names
@@ -65,7 +66,8 @@ class Objects:
             for number, content in enumerate(self._parts(), 2):
                 yield number, [*_leaves(_object.decode(content), "")]
         except (msgspec.MsgspecError, ValueError, RecursionError, ArithmeticError) as error:
-            raise Unreadable(f"{self.name}, row {number} must be a JSON object: {error}.") from None
+            place = f"{self.name}, {_('row')} {number}"
+            raise Unreadable(_("{place} must be a JSON object: {error}.", place=place, error=error)) from None
 
     def _parts(self) -> Iterable[bytes | msgspec.Raw]:
         if self._content.startswith(b"["):

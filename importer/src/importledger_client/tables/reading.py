@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from importledger_client.counter import ignore_interrupts
-from importledger_client.display import counted
+from importledger_client.display import counted, number
+from importledger_client.language import _
 from importledger_client.sources import Differs, Unreadable, damage_named, file_at
 from importledger_client.tables.columnar import Columnar
 from importledger_client.tables.delimited import Delimited
@@ -100,7 +101,8 @@ class Table:
         """Return the place of a row for people: row 3, with its sheet or file if there are several."""
         part = max(0, bisect.bisect_left(self._starts, number) - 1)
         in_part = number - self._starts[part] if self._starts else number
-        return f"row {in_part}" if len(self.parts) < 2 else f"{self.parts[part].label}, row {in_part}"
+        row = f"{_('row')} {in_part}"
+        return row if len(self.parts) < 2 else f"{self.parts[part].label}, {row}"
 
     def _parts(self, name: str, source: TableSource, chosen_elsewhere: Collection[str]) -> list[Part]:
         file_at(name)
@@ -118,17 +120,31 @@ class Table:
         sheets = {sheet.title: sheet for sheet in sheets_of(name)}
         for title in (*source.sheets, *source.ignore_sheets):
             if title not in sheets:
-                raise Unreadable(f"{name} has no sheet {title!r} with rows; it has {', '.join(sheets) or 'none'}.")
+                raise Unreadable(
+                    _(
+                        "{file} has no sheet {sheet!r} with rows; it has {sheets}.",
+                        file=name,
+                        sheet=title,
+                        sheets=", ".join(sheets) or _("none"),
+                    )
+                )
         chosen = (
             list(dict.fromkeys(source.sheets)) or [title for title in sheets if title not in source.ignore_sheets][:1]
         )
         left = [title for title in sheets if title not in {*chosen, *source.ignore_sheets, *chosen_elsewhere}]
         self.doubts += [
-            ("", f"{name}, sheet {title} is not read: name it in `sheets` or `ignore_sheets` of the mapping.")
+            (
+                "",
+                _(
+                    "{file}, sheet {sheet} is not read: name it in `sheets` or `ignore_sheets` of the mapping.",
+                    file=name,
+                    sheet=title,
+                ),
+            )
             for title in left
         ]
         if not chosen:
-            raise Unreadable(f"{name} has no sheet with rows.")
+            raise Unreadable(_("{file} has no sheet with rows.", file=name))
         return [sheets[title] for title in chosen]
 
     def _named(self, part: Part) -> list[str]:
@@ -138,15 +154,27 @@ class Table:
         for column, times in collections.Counter(header).items():
             if times > 1 and column and column not in self._ignored:
                 raise Unreadable(
-                    f"{part.label} has {times} columns with the name {column}: a name must stand for one column."
-                    " Rename one, or name it in `ignore` of the mapping."
+                    _(
+                        "{file} has {number} columns with the name {column}: a name must stand for one column."
+                        " Rename one, or name it in `ignore` of the mapping.",
+                        file=part.label,
+                        number=times,
+                        column=column,
+                    )
                 )
         columns = list(dict.fromkeys(column for column in header if column))
         if isinstance(part, Objects):  # objects lack members without a value
             self.columns = list(dict.fromkeys([*self.columns, *columns]))
         elif self.columns and set(columns) != set(self.columns):
             differing = ", ".join(sorted(set(columns) ^ set(self.columns)))
-            raise Unreadable(f"{part.label} must have the same columns as {self.parts[0].label}; not so: {differing}.")
+            raise Unreadable(
+                _(
+                    "{file} must have the same columns as {other}; not so: {columns}.",
+                    file=part.label,
+                    other=self.parts[0].label,
+                    columns=differing,
+                )
+            )
         self.columns = self.columns or columns
         return header
 
@@ -162,14 +190,20 @@ class Table:
             for place in nameless:
                 if cells[place] is not None:
                     raise Unreadable(
-                        f"{part.label}, row {number}: cell {place + 1} stands below no column name. Name the column, or"
-                        ' put "" into `ignore` of the mapping.'
+                        _(
+                            "{file}, row {row}: cell {cell} stands below no column name. Name the column, or"
+                            ' put "" into `ignore` of the mapping.',
+                            file=part.label,
+                            row=number,
+                            cell=place + 1,
+                        )
                     )
             row = cells if is_as_written else [None if place < 0 else cells[place] for place in places]
             if is_workbook:
                 for column, cell in zip(self.columns, row, strict=True):
-                    if isinstance(cell, Dated):
-                        self.dated.setdefault(column, f"{part.label}, row {number} has the date {cell}")
+                    if isinstance(cell, Dated) and column not in self.dated:
+                        found = _("{file}, row {row} has the date {date}", file=part.label, row=number, date=cell)
+                        self.dated.setdefault(column, found)
             return row
 
         return pick
@@ -186,17 +220,22 @@ class Table:
         """Raise Differs if the second count of a part differs."""
         if recount.rows != read.rows:
             rows = counted(read.rows, "row was", "rows were")
-            raise Differs(
-                f"{part.label}: {rows} read, and {recount.rows:,} counted. Both must be the same; nothing is certified."
-            )
+            raise Differs(f"{part.label}: {_unequal(rows, recount.rows)}")
         for position in sorted({*recount.filled, *read.filled}):
             if recount.filled[position] != read.filled[position]:
                 cells = counted(read.filled[position], "filled cell was", "filled cells were")
-                column = header[position] if position < len(header) and header[position] else f"number {position + 1}"
-                raise Differs(
-                    f"{part.label}, column {column}: {cells} read, and"
-                    f" {recount.filled[position]:,} counted. Both must be the same; nothing is certified."
-                )
+                column = header[position] if position < len(header) else ""
+                place = f"{part.label}, {_('column')} {column or position + 1}"
+                raise Differs(f"{place}: {_unequal(cells, recount.filled[position])}")
+
+
+def _unequal(counts: str, again: int) -> str:
+    """Return the end of a sentence on two counts that differ."""
+    return _(
+        "{counts} read, and {again} counted. Both must be the same; nothing is certified.",
+        counts=counts,
+        again=number(again),
+    )
 
 
 @contextlib.contextmanager
@@ -220,4 +259,4 @@ def _recounting(part: Part) -> Iterator[Callable[[], Count]]:
 def sample_of(name: str, most: int) -> tuple[Table, list[Row]]:
     """Return a table and its first rows, without the second count."""
     table = Table([name], TableSource())
-    return table, [row for _, row in itertools.islice(table.rows(), most)]
+    return table, [row for __, row in itertools.islice(table.rows(), most)]

@@ -11,6 +11,7 @@ from xml.etree.ElementTree import Element
 
 import msgspec
 
+from importledger_client.language import _
 from importledger_client.sources import Unreadable
 from importledger_client.tables.table import Count, Doubts
 
@@ -24,9 +25,6 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, LookupError, 
 _INLINE = {("is", "t"), ("is", "r", "t")}
 """Elements in a cell with its text."""
 _LETTERS = re.compile(r"([A-Z]+)[0-9]+\Z")
-_ZEROS = "has a number that Excel shows with leading zeros ({} digits): the column must be text."
-_WITHOUT_VALUE = "has a formula without a stored value: open the file in Excel and save it, or ignore the column."
-_ERROR = "has the error {}: fix it, or list it in `empty`."
 
 
 class Scan(msgspec.Struct):
@@ -43,13 +41,19 @@ def check_area(name: str, sheet: str) -> None:
         while part := content.read(_READ_BYTES):
             remaining += part
             found = _CELL.findall(remaining)
-            rows = max([rows, *(int(number) for _, number in found)])
+            rows = max([rows, *(int(number) for __, number in found)])
             last = max([last, *(_position(letters.decode().upper()) for letters in {cell[0] for cell in found})])
             remaining = remaining[-_LONGEST_START:]
     if rows * (last + 1) > MOST_CELLS:
         raise Unreadable(
-            f"{name}, sheet {sheet} reaches to row {rows} and column {_letters(last)}, which is too large:"
-            " delete the cells that are far from the table, or save it as CSV."
+            _(
+                "{file}, sheet {sheet} reaches to row {row} and column {column}, which is too large:"
+                " delete the cells that are far from the table, or save it as CSV.",
+                file=name,
+                sheet=sheet,
+                row=rows,
+                column=_letters(last),
+            )
         )
 
 
@@ -117,18 +121,26 @@ class _Cells:
     def _end_cell(self, cell: Mapping[str, str]) -> None:
         kind, value, position, doubts = cell.get("t", "n"), self._value, self._position, self.found.doubts
         if self._has_formula and not value and kind != "str":
-            doubts.add(position, "", self._name_of(cell), _WITHOUT_VALUE)
+            problem = _(
+                "has a formula without a stored value: open the file in Excel and save it, or ignore the column."
+            )
+            doubts.add(position, "", self._name_of(cell), problem)
         elif kind == "e":
-            doubts.add(position, value, self._name_of(cell), _ERROR.format(value))
+            problem = _("has the error {error}: fix it, or list it in `empty`.", error=value)
+            doubts.add(position, value, self._name_of(cell), problem)
         elif self._has_text if kind == "inlineStr" else self._texts[int(value)] if kind == "s" and value else value:
             self._filled.add(position)
             style = int(cell.get("s", 0))
             width = self._widths[style] if kind == "n" and style < len(self._widths) else 0
             if width > len(value.lstrip("-")):
-                doubts.add(position, "", self._name_of(cell), _ZEROS.format(width))
+                problem = _(
+                    "has a number that Excel shows with leading zeros ({digits} digits): the column must be text.",
+                    digits=width,
+                )
+                doubts.add(position, "", self._name_of(cell), problem)
 
     def _name_of(self, cell: Mapping[str, str]) -> str:
-        return f"cell {cell.get('r') or _letters(self._position) + str(self._number)}"
+        return f"{_('cell')} {cell.get('r') or _letters(self._position) + str(self._number)}"
 
 
 @contextlib.contextmanager
@@ -138,7 +150,8 @@ def _opened(name: str, sheet: str) -> Iterator[zipfile.ZipFile]:
         with zipfile.ZipFile(name) as archive:
             yield archive
     except _DAMAGE as error:
-        raise Unreadable(f"{name}, sheet {sheet} cannot be read as XLSX: {error}.") from None
+        place = f"{name}, {_('sheet')} {sheet}"
+        raise Unreadable(_("{file} cannot be read as XLSX: {error}.", file=place, error=error)) from None
 
 
 def _elements(archive: zipfile.ZipFile, path: str, tag: str) -> Iterator[Element]:

@@ -11,12 +11,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from importledger_client.language import _, translatable
 from importledger_client.sources import Unreadable
 from importledger_client.tables.sheet_xml import Scan, check_area, scan
 from importledger_client.tables.table import Cell, Count, Dated, Doubts
 
 _OLD, _ZIP = b"\xd0\xcf\x11\xe0", b"PK\x03\x04"
-_ROUNDED = "has a number of more than 15 digits, which Excel has rounded: it must be text."
+_ROUNDED = translatable("has a number of more than 15 digits, which Excel has rounded: it must be text.")
 _EXACT = 10**15
 """Limit of numbers that Excel stores exactly (15 digits). Excel rounds larger numbers before it saves them."""
 
@@ -26,13 +27,13 @@ class Sheet:
 
     def __init__(self, name: str, sheet: Any, label: str) -> None:
         self.name, self.label, self.title = name, label, sheet.name
-        self.written = f"XLSX · sheet {self.title}"
+        self.written = f"XLSX · {_('sheet')} {self.title}"
         self._sheet = sheet
         self._doubts = Doubts()
         self._scan: Scan | None = None
 
     def header(self) -> list[str]:
-        _, cells = next(self._cells())
+        __, cells = next(self._cells())
         return [str(cell).strip() if cell is not None else "" for cell in cells]
 
     def rows(self) -> Iterator[tuple[int, list[Cell]]]:
@@ -61,7 +62,7 @@ class Sheet:
             row += [(cell or None) if type(cell) is str else _plain(cell) for cell in cells]
             for position, cell in enumerate(row):
                 if type(cell) is not str and isinstance(cell, int | Decimal) and not -_EXACT < cell < _EXACT:
-                    self._doubts.add(position, "", f"row {number}", _ROUNDED)
+                    self._doubts.add(position, "", f"{_('row')} {number}", _(_ROUNDED))
             yield number, row
 
 
@@ -77,10 +78,10 @@ def sheets_of(name: str) -> list[Sheet]:
             check_area(name, title)
         sheets = [book.get_sheet_by_name(title) for title in names]
     except PasswordError:
-        raise Unreadable(f"{name} has a password: save it without one.") from None
+        raise Unreadable(_("{file} has a password: save it without one.", file=name)) from None
     except (CalamineError, OSError, ValueError) as error:
-        raise Unreadable(f"{name} cannot be read as XLSX: {error}.") from None
-    labels = [name if len(sheets) == 1 else f"{name}, sheet {sheet.name}" for sheet in sheets]
+        raise Unreadable(_("{file} cannot be read as XLSX: {error}.", file=name, error=error)) from None
+    labels = [name if len(sheets) == 1 else f"{name}, {_('sheet')} {sheet.name}" for sheet in sheets]
     return [Sheet(name, sheet, label) for sheet, label in zip(sheets, labels, strict=True) if sheet.start is not None]
 
 
@@ -88,11 +89,15 @@ def _check_kind(name: str) -> None:
     with Path(name).open("rb") as file:
         start = file.read(4096)
     if start.startswith(_OLD):
-        raise Unreadable(f"{name} is an old Excel workbook (.xls), or has a password: save it as .xlsx without one.")
+        raise Unreadable(
+            _("{file} is an old Excel workbook (.xls), or has a password: save it as .xlsx without one.", file=name)
+        )
     if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
-        raise Unreadable(f"{name} is an HTML or XML page, not a workbook: open it in Excel and save it as .xlsx.")
+        raise Unreadable(
+            _("{file} is an HTML or XML page, not a workbook: open it in Excel and save it as .xlsx.", file=name)
+        )
     if not start.startswith(_ZIP):
-        raise Unreadable(f"{name} is not a workbook: if it is text, its name must end with .csv.")
+        raise Unreadable(_("{file} is not a workbook: if it is text, its name must end with .csv.", file=name))
 
 
 def _plain(value: Any) -> Cell:
