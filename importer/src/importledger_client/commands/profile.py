@@ -106,7 +106,8 @@ def _line(path: PathProfile, accounts: int) -> str:
         f"{_('length')} {path.shortest}–{path.longest}",
     ]
     if path.least is not None:
-        parts.append(_("from {least} to {greatest}", least=path.least, greatest=path.greatest))
+        least, greatest = amount(str(path.least)), amount(str(path.greatest))
+        parts.append(_("from {least} to {greatest}", least=least, greatest=greatest))
     if top := path.top():
         parts.append(_("top") + " " + ", ".join(f"{_short(text)} ({number(times)})" for text, times in top))
     if duplicates := path.duplicates:
