@@ -33,7 +33,7 @@ CLICK = ("core.py", "decorators.py", "exceptions.py", "formatting.py", "parser.p
 KINDS_OF_DIFFERENCES = ("missing", "additional", "different")
 GLOSSARY = (ROOT / "docs" / "reference" / "glossary.md").read_text().partition("## On screens")[2]
 TERMS = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]*)\|$", GLOSSARY.replace("| English | German | not |", ""), re.M)
-_CODE = re.compile(r"`[^`]*`|\{[^}]*\}")
+_CODE = re.compile(r"`[^`]*`|--\w+|RUN\.certificate\.\w+|\{[^}]*\}")
 
 
 @cache
