@@ -11,6 +11,8 @@ from urllib.parse import quote, urlencode
 import msgspec
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from api.description.catalogue import CATALOGUE
+from api.description.problem_sentences import sentence_at
 from api.http.errors import not_found
 from api.http.responses import CALLERS, read_body
 from console.access.visit import ROOT, Visit, action, page, upload
@@ -47,6 +49,7 @@ from projections.auxiliary.books import (
 )
 from projections.auxiliary.step_tokens import ROLES
 from projections.queries.supplier_overview import supplier_codes
+from schemas.sentence import Sentence
 
 IMPORTERS = frozenset(ROLES)
 """Roles that may prepare books."""
@@ -61,6 +64,7 @@ MAX_SEARCHED_BYTES = 200_000_000
 """Size of a file in which the page looks for a row."""
 _NEARBY = 2
 """Lines before and after a row."""
+_CODES = frozenset(entry.code for entry in CATALOGUE)
 _STEPS: tuple[StepKind, ...] = ("init", "check", "values", "rehearse", "errors", "push", "reconcile")
 
 
@@ -73,6 +77,11 @@ class FailureKind(msgspec.Struct):
     number: int = 0
     examples: list[tuple[str, str, str]] = []
     """External account number, row, and address of the row ("" if the page cannot show it)."""
+
+    @property
+    def shown(self) -> Sentence | str:
+        """Sentence of the catalogue, in both languages; for a code that only importbook has, the sentence itself."""
+        return sentence_at(self.code, self.path) if self.code in _CODES else self.sentence
 
 
 @page("/books/", roles=IMPORTERS, nav=N_("Books"))

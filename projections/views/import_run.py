@@ -43,6 +43,7 @@ from projections.views.error_statistics import failure_name
 from projections.views.import_status import status_of_row
 from schemas.base import code_and_path
 from schemas.reading.documented_paths import path_pattern
+from schemas.reading.problems import UNKNOWN_FIELD
 from schemas.run import RunError, RunImport, RunRecord
 
 SPAN_S = 10
@@ -182,9 +183,11 @@ def _add_import(changes: _Changes, seen: Seen) -> None:
             changes.count(run, "ended", _span(seen.recorded.recorded_at))
         if isinstance(event, ImportErrored | DryRunErrored):
             changes.count(run, "error", *code_and_path(failure_name(event.code, event.problems)))
-        if is_own and isinstance(event, ImportStaged) and event.warnings:
+        if is_own and isinstance(event, ImportStaged) and (event.warnings or event.dropped):
+            left_out = [(UNKNOWN_FIELD, "*")] if event.dropped else []  # the log has their names encrypted
+            warnings = [*map(code_and_path, event.warnings), *left_out]
             changes.count(run, "warned", "")
-            for code, path in {(code, path_pattern(attr)) for code, attr in map(code_and_path, event.warnings)}:
+            for code, path in {(code, path_pattern(attr)) for code, attr in warnings}:
                 changes.count(run, "warning", code, path)
 
 

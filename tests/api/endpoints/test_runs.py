@@ -94,6 +94,15 @@ def test_an_account_that_is_replayed_under_another_run_belongs_to_both(importer:
         assert record["external_account_number"] == number_of(account)
 
 
+def test_a_field_that_is_left_out_is_a_warning_of_its_run(service: RunningService, importer: Importer) -> None:
+    service.cli("supplier", "set", importer.supplier, "unknown-fields=ignore")
+    address = "/v2/data-import/accounts/?run=left-out"
+    account = changed(an_account(importer.supplier, 60), "x", "customers", 0, "colour")
+    wait_for(lambda: importer.request("POST", address, account)[0].status == 201, "the setting applies")
+    record = wait_for_run(importer, "left-out", total=1, warned=1)
+    assert {"code": "unknown_field", "path": "*", "number": 1} in record["warnings"]
+
+
 @pytest.mark.promise("get-v2-data-import-runs")
 def test_a_validate_run_leaves_nothing_but_counts(importer: Importer) -> None:
     good, bad = an_account(importer.supplier, 30), {"import_supplier": importer.supplier}
