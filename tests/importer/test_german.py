@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 import importledger_client
-from importledger_client import display
+from importledger_client import comparing, display
 from importledger_client.book import one_account
 from importledger_client.commands.verbs import importbook as verbs
 from importledger_client.commands.verbs import metavar_of, paragraphs
@@ -249,3 +249,13 @@ def test_errors_of_a_run_are_listed_in_german_and_json_stays(
     names_of_json = "run", "errors", "warnings"
     in_json = importbook("errors", "go", "--json", at=tmp_path, access=german_access).stdout
     assert tuple(msgspec.json.decode(in_json)) == names_of_json
+
+
+def test_lines_in_no_account_are_named_in_german(monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest = {"buckets": ["0"], "lines_nowhere": ["5 of list of may.ndjson"]}
+    monkeypatch.setattr(comparing, "BUCKETS", ("000",))
+    shown = [(found.name, found.note) for found in comparing.compared(manifest, {"buckets": ["0"]}).differences]
+    assert shown == [("line 5 of list of may.ndjson", "it could not be read as an account")]
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    shown = [(found.name, found.note) for found in comparing.compared(manifest, {"buckets": ["0"]}).differences]
+    assert shown == [("Zeile 5 von list of may.ndjson", "sie lässt sich nicht als Konto lesen")]

@@ -68,9 +68,10 @@ def compared(manifest: Mapping[str, Any], totals: Mapping[str, Any]) -> Comparis
             for path, number in undocumented.items()
         ]
     for name, (noun, reason) in LEFT_OUT.items():
-        differences += [
-            Difference(f"{_(noun)} {part}", _("yes"), _("no"), _(reason)) for part in manifest.get(name, ())
-        ]
+        for part in manifest.get(name, ()):
+            number, of, file = part.partition(" of ") if name == "lines_nowhere" else (part, "", "")
+            shown = _("{line} of {file}", line=number, file=file) if of else part
+            differences.append(Difference(f"{_(noun)} {shown}", _("yes"), _("no"), _(reason)))
     if erased := totals.get("erased"):
         differences.append(Difference("erased", "0", str(erased), _("records of erased persons were deleted")))
     in_source, in_platform = manifest["buckets"], totals.get("buckets")
