@@ -9,6 +9,7 @@ import click
 
 from cli.addresses import admin_url, connected
 from cli.known import require_supplier
+from cli.language import N_, _, counted
 from cli.operator import caused_by, open_ledger
 from cli.output import json_option, print_result, progress_bar
 from cli.seal import sealed_now
@@ -27,7 +28,6 @@ from projections.retention.archiving import (
     refuse_unfinished,
 )
 from projections.versions.build import administrator
-from redaction.text import counted
 
 _SCHEMES = ("file", "s3", "gs", "az")
 _READERS = [view.name for view in PROJECTIONS if view.reads_payloads and not view.is_inline]
@@ -57,7 +57,7 @@ def _archive_url(context: click.Context, parameter: click.Parameter, value: str)
     is_complete = not parts.netloc and parts.path.startswith("/") if parts.scheme == "file" else bool(parts.netloc)
     if parts.scheme not in _SCHEMES or not is_complete or parts.query or parts.username:
         raise click.BadParameter(
-            "The URL must be file:///folder, s3://bucket/folder, gs://… or az://…, without a secret."
+            _("The URL must be file:///folder, s3://bucket/folder, gs://… or az://…, without a secret.")
         )
     return value.rstrip("/")
 
@@ -98,11 +98,11 @@ def archive_one(code: str, url: str, as_json: bool) -> None:
             at=now(), by=caused_by(), progress=progress,
         )  # fmt: skip
     result = {"supplier": code, "url": archived.url, "sha256": archived.sha256, "position": archived.position}
-    sentence = (
-        f"{code} is archived in {archived.url}, up to position {archived.position:,}; "
-        f"{counted(archived.payloads, 'payload lies', 'payloads lie')} there,"
-        f" {counted(detached, 'was', 'were')} detached now."
-    )
+    sentence = _(
+        "{code} is archived in {url}, up to position {position:,}; {payloads} there, {detached} detached now.",
+        code=code, url=archived.url, position=archived.position,
+        payloads=counted(archived.payloads, "payload lies", "payloads lie"), detached=counted(detached, "was", "were"),
+    )  # fmt: skip
     print_result(sentence, result | {"payloads": archived.payloads, "detached": detached}, as_json=as_json)
 
 
@@ -116,17 +116,17 @@ def verify_archive(code: str, as_json: bool) -> None:
         require_supplier(connection, code)
         archived = archive_of(connection, code)
         if archived is None:
-            raise NotArchivable(f"{code} is not archived.")
+            raise NotArchivable(_("{code} is not archived.", code=code))
         with downloaded_archive(archived, [sealing_key(settings).verifier]) as opened:
             checked = check_archive(connection, opened)
     contents = checked.contents
     result = {"supplier": code, "url": archived.url, "position": contents.position, "events": contents.events}
-    sentence = (
-        f"{archived.url} matches its signature: {counted(contents.events, 'event')} proved up to position "
-        f"{contents.position:,},"
-        f" {counted(checked.opened, 'payload matches its digest', 'payloads match their digests')}, "
-        f"{counted(checked.erased, 'is of a person who was', 'are of persons who were')} erased."
-    )
+    sentence = _(
+        "{url} matches its signature: {events} proved up to position {position:,}, {payloads}, {erased} erased.",
+        url=archived.url, events=counted(contents.events, "event"), position=contents.position,
+        payloads=counted(checked.opened, "payload matches its digest", "payloads match their digests"),
+        erased=counted(checked.erased, "is of a person who was", "are of persons who were"),
+    )  # fmt: skip
     print_result(sentence, result | {"payloads": checked.opened, "erased": checked.erased}, as_json=as_json)
 
 
@@ -143,10 +143,13 @@ def attach(code: str, as_json: bool) -> None:
         require_supplier(connection, code)
         archived = archive_of(connection, code)
         if archived is None:
-            print_result(f"{code} is not archived.", {"supplier": code, "is_changed": False}, as_json=as_json)
+            sentence = _("{code} is not archived.", code=code)
+            print_result(sentence, {"supplier": code, "is_changed": False}, as_json=as_json)
             return
         with archive_lock(connection, code), downloaded_archive(archived, [sealing_key(settings).verifier]) as opened:
             inserted = attach_archive(connection, ledger, code, opened, at=now(), by=caused_by())
     result = {"supplier": code, "url": archived.url, "payloads": inserted, "is_changed": True}
-    back = counted(inserted, f"payload of {code} is", f"payloads of {code} are")
-    print_result(f"{back} back from {archived.url}.", result, as_json=as_json)
+    values = {"payloads": counted(inserted, "payload"), "code": code, "url": archived.url}
+    is_one = inserted == 1
+    back = N_("{payloads} of {code} is back from {url}.") if is_one else N_("{payloads} of {code} are back from {url}.")
+    print_result(_(back, **values), result, as_json=as_json)

@@ -7,6 +7,7 @@ import msgspec
 import psycopg
 
 from cli.addresses import admin_url
+from cli.language import _, translated
 from cli.output import json_option, print_result
 from cli.service.sealing import checkpoint_copies, known_key
 from cli.service.settings import Settings
@@ -38,16 +39,24 @@ def backup(folder: Path, keys: Path | None, without_keys: bool, as_json: bool) -
     sign, why_unsigned = _signing(url, Settings.from_environment())
     manifest = write_backup(url, folder, keys=keys, has_keys=not without_keys, sign=sign)
     counts = {name: part.rows for name, part in manifest.parts.items()}
-    rows = ", ".join(counted(count, name.replace("_", " ").removesuffix("s")) for name, count in counts.items())
+    rows = ", ".join(
+        translated(counted(count, name.replace("_", " ").removesuffix("s"))) for name, count in counts.items()
+    )
     result = {"folder": str(folder), "position": manifest.position, "rows": counts, "warning": why_unsigned}
-    print_result(f"{folder} holds the log up to position {manifest.position}: {rows}.", result, as_json=as_json)
+    sentence = _(
+        "{folder} holds the log up to position {position}: {rows}.",
+        folder=folder,
+        position=manifest.position,
+        rows=rows,
+    )
+    print_result(sentence, result, as_json=as_json)
     if why_unsigned and not as_json:
-        click.echo(why_unsigned, err=True)
+        click.echo(translated(why_unsigned), err=True)
     if own := own_checkpoint(folder):
         with open_private(folder / CHECKPOINT) as file:
             file.write(own.note.encode())
         if not as_json:
-            click.echo(f"Its signed checkpoint is in {folder / CHECKPOINT}: keep a copy elsewhere.")
+            click.echo(_("Its signed checkpoint is in {file}: keep a copy elsewhere.", file=folder / CHECKPOINT))
 
 
 def _signing(database_url: str, settings: Settings) -> tuple[Sign, str | None]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import click
 
 from cli.known import require_import, require_stream, require_supplier
+from cli.language import N_, Confirmation, _, counted, translated
 from cli.operator import caused_by, open_ledger
 from cli.output import ShortText, json_option, print_result
 from cli.proposing import is_proposed
@@ -15,14 +16,13 @@ from eventstore.errors import IllegalTransition, Refused
 from eventstore.log.ledger import Ledger, Loaded
 from projections.auxiliary.typed_reasons import MAX_REASON
 from projections.retention.erasure import erase_contacts, forget_attempts
-from redaction.text import counted
 from workers.operations import decide_imports, erase_person, imports_of
 from workers.proposals import MANY
 
 
 def _given(context: click.Context, parameter: click.Parameter, reason: str) -> str:
     if not reason.strip():
-        raise click.BadParameter("A reason must be given, such as DSR-2026-118.")
+        raise click.BadParameter(_("A reason must be given, such as DSR-2026-118."))
     return reason
 
 
@@ -44,7 +44,7 @@ def cancel(supplier: str, external: str | None, is_all: bool, reason: str, as_js
         arguments = {"supplier": supplier}
         if len(chosen) > MANY and is_proposed(ledger, "cancel", arguments, reason, by=caused_by(), as_json=as_json):
             return
-        _decide(ledger, supplier, chosen, CancelImport(reason=reason), "cancelled", as_json=as_json)
+        _decide(ledger, supplier, chosen, CancelImport(reason=reason), N_("cancelled"), as_json=as_json)
 
 
 @click.command()
@@ -66,7 +66,7 @@ def retry(supplier: str, external: str | None, is_all: bool, code: str | None, r
         chosen = [external] if external is not None else imports_of(ledger, "retry", arguments)
         if len(chosen) > MANY and is_proposed(ledger, "retry", arguments, reason, by=caused_by(), as_json=as_json):
             return
-        _decide(ledger, supplier, chosen, RetryImport(reason=reason), "set to be processed again", as_json=as_json)
+        _decide(ledger, supplier, chosen, RetryImport(reason=reason), N_("set to be processed again"), as_json=as_json)
 
 
 @click.command()
@@ -79,7 +79,7 @@ def retry(supplier: str, external: str | None, is_all: bool, code: str | None, r
     callback=_given,
     help="Reason, such as the number of the request, kept in the log: no personal data.",
 )
-@click.confirmation_option(prompt="Erase payloads, key and platform records permanently. Go on?")
+@click.confirmation_option(cls=Confirmation, prompt=N_("Erase payloads, key and platform records permanently. Go on?"))
 @json_option
 def erase(supplier: str, external: str | None, reason: str, as_json: bool) -> None:
     """Erase a person, or the contacts of a market participant.
@@ -105,30 +105,37 @@ def erase(supplier: str, external: str | None, reason: str, as_json: bool) -> No
             done = erase_person(ledger, supplier, external, reason, by=caused_by())
         except IllegalTransition as refusal:
             if refusal.status != "NEW":
-                sentence = "The import is being processed just now. Try again in a moment."
+                sentence = _("The import is being processed just now. Try again in a moment.")
                 raise click.ClickException(sentence) from refusal
             number = forget_attempts(ledger, supplier, external)
             if not number:
                 _require(ledger, supplier, external)
             deleted = counted(number, "refused attempt is", "refused attempts are")
-            sentence = f"There is no import of {external} for {supplier}; {deleted} deleted."
+            sentence = _(
+                "There is no import of {external} for {code}; {attempts} deleted.",
+                external=external, code=supplier, attempts=deleted,
+            )  # fmt: skip
             print_result(sentence, named | {"is_erased": False, "refused_attempts": number}, as_json=as_json)
             return
-    sentence = f"{external} of {supplier} is erased." if done else f"{external} of {supplier} was erased already."
-    print_result(sentence, named | {"is_erased": True, "is_new": done}, as_json=as_json)
+    account = {"external": external, "code": supplier}
+    sentence = N_("{external} of {code} is erased.") if done else N_("{external} of {code} was erased already.")
+    print_result(_(sentence, **account), named | {"is_erased": True, "is_new": done}, as_json=as_json)
 
 
 def _erase_contacts(stream: str, reason: str, *, as_json: bool) -> None:
     if not stream.startswith("participant/"):
-        raise click.UsageError("Name SUPPLIER and EXTERNAL, or participant/ORGANISATION/CODE.")
+        raise click.UsageError(_("Name SUPPLIER and EXTERNAL, or participant/ORGANISATION/CODE."))
     with open_ledger() as ledger:
         with ledger.connection() as connection:
             require_stream(connection, stream)
         if is_proposed(ledger, "erase", {"participant": stream}, reason, by=caused_by(), as_json=as_json):
             return
         done = erase_contacts(ledger, stream, reason=reason, at=now(), by=caused_by())
-    sentence = f"The contacts of {stream} are erased." if done else f"The contacts of {stream} were erased already."
-    print_result(sentence, {"participant": stream, "is_erased": True, "is_new": done is not None}, as_json=as_json)
+    sentence = (
+        N_("The contacts of {stream} are erased.") if done else N_("The contacts of {stream} were erased already.")
+    )
+    result = {"participant": stream, "is_erased": True, "is_new": done is not None}
+    print_result(_(sentence, stream=stream), result, as_json=as_json)
 
 
 def _require(ledger: Ledger, supplier: str, external: str | None) -> None:
@@ -142,7 +149,7 @@ def _require(ledger: Ledger, supplier: str, external: str | None) -> None:
 
 def _exactly_one(*choices: bool) -> None:
     if sum(choices) != 1:
-        raise click.UsageError("Name one EXTERNAL or give an option that chooses many, not both.")
+        raise click.UsageError(_("Name one EXTERNAL or give an option that chooses many, not both."))
 
 
 def _decide(
@@ -155,13 +162,15 @@ def _decide(
         if outcome.refusal:
             refusals.append(_why(outcome.refusal, done))
     result = {"imports": len(externals), "changed": changed, "refused": len(refusals)}
-    print_result(f"{changed} of {counted(len(externals), 'import')} {done}.", result, as_json=as_json)
+    imports = counted(len(externals), "import")
+    sentence = _("{changed} of {imports} {done}.", changed=changed, imports=imports, done=_(done))
+    print_result(sentence, result, as_json=as_json)
     if refusals:
-        raise click.ClickException(f"{len(refusals)} refused: {refusals[0]}")
+        raise click.ClickException(_("{number} refused: {first}", number=len(refusals), first=refusals[0]))
 
 
 def _why(refusal: Refused, done: str) -> str:
     """Return the reason of a refusal. `done` is the participle of the verb, such as "cancelled"."""
     if isinstance(refusal, IllegalTransition):
-        return f"an import that is {refusal.status} cannot be {done}."
-    return str(refusal)
+        return _("an import that is {status} cannot be {done}.", status=refusal.status, done=_(done))
+    return translated(refusal)

@@ -17,6 +17,7 @@ import click
 from rich.console import Console
 
 from api.access.api_key import new_api_key
+from cli.language import _
 from cli.operator import caused_by
 from cli.service.roles import run_service
 from cli.service.settings import Settings
@@ -67,19 +68,23 @@ def demo(port: int, accounts: int, seed: int, data_dir: Path | None, is_to_exit:
     outcome: list[bool] = []
 
     def show(base_url: str, service: Service, connections: Connections) -> None:
-        console.print(f"The import ledger listens on [bold]{base_url}[/bold] and keeps its data in {folder}.")
+        sentence = _(
+            "The import ledger listens on {url} and keeps its data in {folder}.",
+            url=f"[bold]{base_url}[/bold]", folder=folder,
+        )  # fmt: skip
+        console.print(sentence)
         api_key, link = _prepare(connections.admin_url)
         with _importing(base_url, api_key, folder / "importing"):
             outcome.append(_run_steps(console, accounts, seed))
         if is_to_exit:
             return
-        console.print("The console:", style="bold")
+        console.print(_("The console:"), style="bold")
         print(f"{base_url}/console/")
-        print(f"{link.address(base_url)} signs in once, within 15 minutes.")
-        console.print("Try it:", style="bold")
+        print(_("{link} signs in once, within 15 minutes.", link=link.address(base_url)))
+        console.print(_("Try it:"), style="bold")
         for line in curl_lines(base_url, api_key, f"{SUPPLIER[:2]}-{seed:02d}{1:07d}"):
             print(line)
-        console.print("The service continues to run. Stop it with Ctrl-C.")
+        console.print(_("The service continues to run. Stop it with Ctrl-C."))
         service.supervisor.watch(stop)
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -141,7 +146,7 @@ def _run_steps(console: Console, accounts: int, seed: int) -> bool:
     for arguments, output, expected in steps:
         console.print(f"\n$ importbook {shlex.join(arguments)}" + (f" > {output}" if output else ""), style="bold")
         succeeded &= _run(arguments, output) == expected
-    console.print(f"\nAll of it took {time.monotonic() - started:.1f} s.")
+    console.print("\n" + _("All of it took {seconds:.1f} s.", seconds=time.monotonic() - started))
     return succeeded
 
 

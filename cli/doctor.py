@@ -12,6 +12,7 @@ from api.http.languages import JSON
 from cli.addresses import database_url
 from cli.checkup import database, service
 from cli.checkup.finding import CheckInput, DatabaseCheckInput, Finding, Grade, good, wrong
+from cli.language import _, translated
 from cli.output import lines_option, print_line
 from cli.service.reach import Unreachable
 from cli.service.settings import SettingError, Settings
@@ -57,7 +58,7 @@ def doctor(backups: Path | None, *, as_json: bool) -> int:
     counts = {grade: sum(finding.state == grade for finding in findings) for grade in _ORDER}
     if not as_json:
         print_line(
-            f"\nimportledger {CODE_VERSION}: {', '.join(f'{count} {grade}' for grade, count in counts.items())}."
+            f"\nimportledger {CODE_VERSION}: {', '.join(f'{count} {_(grade)}' for grade, count in counts.items())}."
         )
     return 1 if counts["wrong"] else 0
 
@@ -119,10 +120,10 @@ def _show(finding: Finding) -> None:
     from rich.text import Text
 
     line = Text(_line(finding))
-    line.stylize(_COLOURS[finding.state], 0, len(finding.state))
+    line.stylize(_COLOURS[finding.state], 0, len(_(finding.state)))
     Console().print(line, soft_wrap=True)
 
 
 def _line(finding: Finding) -> str:
-    todo = f"\n{'':<22}→ {escaped(finding.todo)}" if finding.todo else ""
-    return f"{finding.state:<7} {finding.check:<13} {escaped(finding.says)}{todo}"
+    todo = f"\n{'':<22}→ {escaped(translated(finding.todo))}" if finding.todo else ""
+    return f"{_(finding.state):<7} {finding.check:<13} {escaped(translated(finding.says))}{todo}"

@@ -9,13 +9,13 @@ from psycopg import Connection
 
 from cli.history import MomentParam, position_of
 from cli.known import require_supplier
+from cli.language import _, counted, translated
 from cli.operator import open_ledger
 from cli.output import NewFile, json_option, print_result
 from eventstore.log.payloads import detached_payloads
 from eventstore.operations.export import export as write_export
 from eventstore.operations.export import header_of
 from projections.queries.history import AsOf
-from redaction.text import counted
 
 
 @click.command("export")
@@ -46,10 +46,11 @@ def export_history(
         end = write_export(connection, output, header, bounds, payloads=payloads)
         more, elsewhere = detached_payloads(connection, supplier_code, end.detached)
     result = {"file": str(output), "supplier": supplier_code, "events": end.events, "payloads": end.payloads}
-    sentence = (
-        f"{output} has {counted(end.events, 'event')} and {counted(end.payloads, 'payload')} of {supplier_code}.{more}"
-    )
-    print_result(sentence, result | elsewhere, as_json=as_json)
+    sentence = _(
+        "{output} has {events} and {payloads} of {code}.", output=output, code=supplier_code,
+        events=counted(end.events, "event"), payloads=counted(end.payloads, "payload"),
+    )  # fmt: skip
+    print_result(sentence + translated(more), result | elsewhere, as_json=as_json)
 
 
 def _first(connection: Connection[Any], moment: AsOf) -> int | None:

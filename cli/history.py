@@ -7,6 +7,7 @@ import msgspec
 
 from cli.addresses import answer_of
 from cli.known import reason_texts, require_import, require_stream
+from cli.language import _, translated
 from cli.operator import open_ledger
 from cli.output import lines_option, print_result, text_of
 from eventstore.aggregates.import_process import ImportStaged
@@ -38,7 +39,7 @@ class MomentParam(click.ParamType[AsOf]):
         try:
             return AsOf.of(value, is_end=self._is_end)
         except ValueError as error:
-            self.fail(f"{value!r}: {error}", param, ctx)
+            self.fail(f"{value!r}: {translated(error)}", param, ctx)
 
 
 def position_of(moment: AsOf | None) -> int | None:
@@ -49,7 +50,7 @@ def position_of(moment: AsOf | None) -> int | None:
     try:
         return answer_of(moment.position_in) if moment else None
     except MomentAhead as error:
-        raise click.BadParameter(str(error)) from error
+        raise click.BadParameter(translated(error.args[0])) from error
 
 
 as_of_option = click.option(
@@ -99,10 +100,11 @@ def history(
                 upto = position_of(as_of)
                 events = read_history(connection, [stream], upto)
         if not events:
-            subject = (
-                f"import of {external} for {supplier_code}" if external is not None else f"event of {supplier_code}"
+            if external is None:
+                raise click.ClickException(_("There was no event of {stream} then.", stream=supplier_code))
+            raise click.ClickException(
+                _("There was no import of {external} for {code} then.", external=external, code=supplier_code)
             )
-            raise click.ClickException(f"There was no {subject} then.")
         if versions is not None:
             _print_difference(ledger, of_import(events), versions, as_json=as_json)
             return
@@ -117,7 +119,10 @@ def market_stream(name: str) -> str:
     """Return the argument if it names the stream of a market participant or price sheet. Raises UsageError."""
     if not name.startswith(("participant/", "price-sheet/")):
         raise click.UsageError(
-            "Name SUPPLIER and EXTERNAL, or participant/ORGANISATION/CODE, or price-sheet/ORGANISATION/CODE/DOCUMENT."
+            _(
+                "Name SUPPLIER and EXTERNAL, or participant/ORGANISATION/CODE, or "
+                "price-sheet/ORGANISATION/CODE/DOCUMENT."
+            )
         )
     return name
 
@@ -143,7 +148,7 @@ def _print_payload(ledger: Ledger, recorded: Recorded) -> None:
         return
     with ledger.connection() as connection:
         why = reason_missing(connection, recorded.supplier, recorded.stream)
-    click.echo(f"          the payload {digest} {why}")
+    click.echo(" " * 10 + _("the payload {digest} {why}", digest=digest, why=translated(why)))
 
 
 def _print_difference(ledger: Ledger, events: list[Recorded], versions: tuple[int, int], *, as_json: bool) -> None:
@@ -151,19 +156,20 @@ def _print_difference(ledger: Ledger, events: list[Recorded], versions: tuple[in
     for version in versions:
         staged = next((r for r in events if r.version == version and isinstance(r.event, ImportStaged)), None)
         if staged is None or not isinstance(staged.event, ImportStaged):
-            raise click.BadParameter(f"Version {version} has not staged a payload.")
+            raise click.BadParameter(_("Version {version} has not staged a payload.", version=version))
         body = ledger.payloads({staged.stream: staged.event.payload_sha256}).get(staged.stream)
         if body is None:
             with ledger.connection() as connection:
                 why = reason_missing(connection, staged.supplier, staged.stream)
-            raise click.ClickException(f"The payload of version {version} {why}.")
+            sentence = _("The payload of version {version} {why}.", version=version, why=translated(why))
+            raise click.ClickException(sentence)
         bodies.append(body)
     before, after = bodies
     for change in difference(before, after):
         if as_json:
             click.echo(_encoder.encode(change))
         else:
-            click.echo(f"{change.kind:<8} {text_of(change.path)}: {_shown(change.before)} → {_shown(change.after)}")
+            click.echo(f"{_(change.kind):<8} {text_of(change.path)}: {_shown(change.before)} → {_shown(change.after)}")
 
 
 def _shown(value: object) -> str:

@@ -102,6 +102,13 @@ def translate_click() -> None:
     gettext.dngettext = lambda domain, msgid1, msgid2, n: _(msgid1 if n == 1 else msgid2)
 
 
+class Confirmation(click.Option):
+    """Option that asks for confirmation in the user's language."""
+
+    def prompt_for_value(self, ctx: click.Context) -> Any:
+        return click.confirm(_(self.prompt or ""))
+
+
 class Help(click.HelpFormatter):
     """Formatter of help in the user's language. The paragraphs of a verb's help, and each option, are texts."""
 

@@ -7,6 +7,7 @@ import msgspec
 import psycopg
 
 from cli.addresses import admin_url, database_url
+from cli.language import _, translated
 from cli.output import json_option, print_line, print_result
 from cli.service.reach import require_answer
 from cli.service.roles import role_settings
@@ -54,22 +55,25 @@ class Plan(msgspec.Struct, frozen=True):
 
     def lines(self) -> list[str]:
         """Return the plan as lines of text."""
-        views = [f"  {view.says}" for view in self.projections]
+        views = [f"  {translated(view.says)}" for view in self.projections]
         if not self.has_work:
-            return [f"The database has the schema of this version ({NEWEST}): there is nothing to do.", *views]
-        result = [f"`importledger migrate` changes the schema from {self.schema or 'none'} to {NEWEST}:"]
+            sentence = _("The database has the schema of this version ({name}): there is nothing to do.", name=NEWEST)
+            return [sentence, *views]
+        before = self.schema or _("none")
+        result = [_("`importledger migrate` changes the schema from {before} to {after}:", before=before, after=NEWEST)]
         result += [f"  {migration.name}" for migration in self.pending] + views
         if not self.why_not_rolled:
             return [
                 *result,
-                "A rolling upgrade is possible: migrate while the service runs, then replace processes one by one.",
+                _("A rolling upgrade is possible: migrate while the service runs, then replace processes one by one."),
             ]
         is_api_too = any(view.change == "new" and not view.can_be_rolled for view in self.projections)
-        stopped = "api, relay and workers" if is_api_too else "relay and workers"
-        result.append(
-            f"A rolling upgrade is not possible: stop {stopped} first, and start them with the new version afterwards."
+        sentence = _(
+            "A rolling upgrade is not possible: stop {processes} first, and start them with the new version "
+            "afterwards.",
+            processes=_("api, relay and workers") if is_api_too else _("relay and workers"),
         )
-        return result + [f"  {reason}" for reason in self.why_not_rolled]
+        return [*result, sentence] + [f"  {translated(reason)}" for reason in self.why_not_rolled]
 
 
 @click.command()
@@ -105,7 +109,7 @@ def migrate(is_check: bool, as_json: bool) -> int:
     if plan.has_work and not as_json:
         print_line("\n".join(plan.lines()))
     applied = migrate_all(owner, service_role=role_of(url))
-    sentence = "\n".join(f"applied {name}" for name in applied) or "The schema is up to date."
+    sentence = "\n".join(_("applied {name}", name=name) for name in applied) or _("The schema is up to date.")
     print_result(sentence, {"applied": applied, "plan": plan.as_json()}, as_json=as_json)
     return 0
 

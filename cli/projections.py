@@ -11,7 +11,7 @@ from psycopg import Connection
 from cli.addresses import admin_url
 from cli.history import market_stream
 from cli.known import require_import, require_stream
-from cli.language import _, counted, translated
+from cli.language import N_, _, counted, translated
 from cli.operator import caused_by, open_ledger
 from cli.output import ShortText, json_option, lines_option, print_line, print_result, progress_bar, text_of
 from cli.proposing import is_listed, is_proposed
@@ -47,7 +47,8 @@ class Named(click.ParamType[Projection]):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Projection:
         if value not in _BY_NAME:
-            self.fail(f"There is no projection {value!r}, only {', '.join(_BY_NAME)}.", param, ctx)
+            sentence = _("There is no projection {name!r}, only {names}.", name=value, names=", ".join(_BY_NAME))
+            self.fail(sentence, param, ctx)
         return _BY_NAME[value]
 
 
@@ -70,7 +71,7 @@ def projections(context: click.Context, as_json: bool) -> None:
     with administrator(admin_url()) as connection:
         versions = version_standings(connection, PROJECTIONS)
     if not as_json:
-        print_line(_LINE.format("name", "version", "position", "lag", "state", "rows", "parked", "verified"))
+        print_line(_LINE.format(*map(_, _HEADINGS)))
     for version in versions:
         lag_s = max(0.0, (now() - version.lag_since).total_seconds()) if version.lag_since else 0.0
         result = {**msgspec.to_builtins(version), "lag_events": version.lag, "lag_s": lag_s}
@@ -78,6 +79,9 @@ def projections(context: click.Context, as_json: bool) -> None:
         print_result(_line(version, lag_s), shown, as_json=as_json)
 
 
+_HEADINGS = (
+    N_("name"), N_("version"), N_("position"), N_("lag"), N_("state"), N_("rows"), N_("parked"), N_("verified"),
+)  # fmt: skip
 _LINE = "{:<18} {:>7} {:>12}  {:<18} {:<9} {:>10} {:>6}  {}"
 
 
@@ -86,8 +90,8 @@ def _line(version: VersionStanding, lag_s: float) -> str:
     rows = "-" if version.rows is None else f"{version.rows:,}"
     checked = text_of(version.verified_at)
     if version.verified_at:
-        checked += f" {version.differences} differ" if version.differences else " ✓"
-    position, state = f"{version.position:,}", version.state
+        checked += f" {counted(version.differences, 'differ', 'differ')}" if version.differences else " ✓"
+    position, state = f"{version.position:,}", _(version.state)
     return _LINE.format(version.name, version.version, position, lag, state, rows, version.parked, checked)
 
 
@@ -103,7 +107,7 @@ def verify(projection: Projection | None, is_all: bool, show: int, as_json: bool
     code 1 if rows differ.
     """
     if (projection is None) != is_all:
-        raise click.UsageError("Name one projection, or give --all.")
+        raise click.UsageError(_("Name one projection, or give --all."))
     wrong = 0
     with administrator(admin_url()) as connection:
         for view in PROJECTIONS if projection is None else [projection]:
@@ -113,15 +117,18 @@ def verify(projection: Projection | None, is_all: bool, show: int, as_json: bool
             ):
                 comparison = verify_projection(admin_url(), connection, view, limit=show, progress=progress)
             wrong += comparison.count > 0
-            parked = f", {counted(comparison.parked, 'stream is', 'streams are')} parked" if comparison.parked else ""
+            streams = counted(comparison.parked, "stream is", "streams are")
+            parked = f", {_('{streams} parked', streams=streams)}" if comparison.parked else ""
             result = {"name": view.name, **_counts(comparison), "parked": comparison.parked, "first": comparison.first}
-            sentence = f"{view.name}: {_summary(comparison) if comparison.count else 'matches the log'}{parked}"
+            sentence = f"{view.name}: {_summary(comparison) if comparison.count else _('matches the log')}{parked}"
             print_result(sentence, result, as_json=as_json)
             for difference in () if as_json else comparison.first:
                 _print_difference(difference)
     if wrong:
         differ = counted(wrong, "projection differs", "projections differ")
-        raise click.ClickException(f"{differ} from the log. `projections rebuild` repairs them.")
+        raise click.ClickException(
+            _("{projections} from the log. `projections rebuild` repairs them.", projections=differ)
+        )
 
 
 @projections.command()
@@ -141,7 +148,7 @@ def rebuild(
     unchanged. `switch` can make the old version live again for seven days. A rebuild sends no e-mail again.
     """
     if (projection is not None) + is_all + is_outdated != 1:
-        raise click.UsageError("Name one projection, or give --all or --outdated.")
+        raise click.UsageError(_("Name one projection, or give --all or --outdated."))
     chosen: Sequence[Projection] = PROJECTIONS if projection is None else [projection]
     with administrator(admin_url()) as connection:
         if is_outdated:
@@ -151,7 +158,7 @@ def rebuild(
                 no_switch = no_switch or is_listed("projection_switch")
                 _rebuild(connection, view, jobs, no_switch=no_switch, as_json=as_json)
     if not chosen and not as_json:
-        print_line("No projection is outdated.")
+        print_line(_("No projection is outdated."))
 
 
 def _rebuild(connection: Connection[Any], projection: Projection, jobs: int, *, no_switch: bool, as_json: bool) -> None:
@@ -162,11 +169,15 @@ def _rebuild(connection: Connection[Any], projection: Projection, jobs: int, *, 
     parked = parked_streams(connection, name, built.version)
     result = {"name": name, "version": built.version, "events": total, "seconds": took_s, "parked": len(parked)}
     if not as_json:
-        print_line(f"{name}: version {built.version} built, {counted(total, 'event')}, {total / took_s:,.0f} a second")
+        sentence = _(
+            "{name}: version {version} built, {events}, {rate:,.0f} a second",
+            name=name, version=built.version, events=counted(total, "event"), rate=total / took_s,
+        )  # fmt: skip
+        print_line(sentence)
         if parked:
             are = counted(len(parked), "stream could not be projected and is", "streams could not be projected and are")
-            print_line(f"{name}: {are} parked: {text_of(parked[0])} …")
-    previous, summary = live_version(connection, name), "the previous version had another definition"
+            print_line(_("{name}: {streams} parked: {first} …", name=name, streams=are, first=text_of(parked[0])))
+    previous, summary = live_version(connection, name), _("the previous version had another definition")
     if not previous.is_outdated(projection):
         # Compare as of one moment: the new version applies all events up to the live version's position, in a
         # transaction that is rolled back.
@@ -175,12 +186,18 @@ def _rebuild(connection: Connection[Any], projection: Projection, jobs: int, *, 
         result |= _counts(comparison)
         summary = _summary(comparison)
     if no_switch:
-        sentence = f"{name}: {summary}; `projections switch {name} --to {built.version}` makes it live"
+        sentence = _(
+            "{name}: {summary}; `projections switch {name} --to {version}` makes it live",
+            name=name, summary=summary, version=built.version,
+        )  # fmt: skip
         print_result(sentence, result | {"is_switched": False}, as_json=as_json)
         return
     position = switch_if_needed(connection, projection, built.version)["position"]
     result |= {"is_switched": True, "position": position, "former": previous.version}
-    sentence = f"{name}: {summary}; switched at position {position:,}, version {previous.version} is kept"
+    sentence = _(
+        "{name}: {summary}; switched at position {position:,}, version {version} is kept",
+        name=name, summary=summary, position=position, version=previous.version,
+    )  # fmt: skip
     print_result(sentence, result, as_json=as_json)
 
 
@@ -203,10 +220,10 @@ def switch(projection: Projection, version: int, reason: str, as_json: bool) -> 
             return
     with administrator(admin_url()) as connection, version_lock(connection, projection):
         result = {"name": projection.name} | switch_if_needed(connection, projection, version)
-    sentence = "{name}: version {version} is live already."
+    sentence = N_("{name}: version {version} is live already.")
     if result["is_changed"]:
-        sentence = "{name}: version {version} is live at position {position:,}, version {former} is kept"
-    print_result(sentence.format(**result), result, as_json=as_json)
+        sentence = N_("{name}: version {version} is live at position {position:,}, version {former} is kept")
+    print_result(_(sentence, **result), result, as_json=as_json)
 
 
 @projections.command()
@@ -220,8 +237,13 @@ def accept(stream: str, as_json: bool) -> None:
     with administrator(admin_url()) as connection:
         names = accept_parked(connection, stream, caused_by())
     if not names:
-        raise click.ClickException(f"No projection leaves {text_of(stream)} out: there is nothing to accept.")
-    sentence = f"{text_of(stream)} is left out of {', '.join(names)} permanently, and is no longer reported."
+        raise click.ClickException(
+            _("No projection leaves {stream} out: there is nothing to accept.", stream=text_of(stream))
+        )
+    sentence = _(
+        "{stream} is left out of {names} permanently, and is no longer reported.",
+        stream=text_of(stream), names=", ".join(names),
+    )  # fmt: skip
     print_result(sentence, {"stream": stream, "projections": names}, as_json=as_json)
 
 
@@ -260,17 +282,21 @@ def _counts(comparison: Comparison) -> dict[str, int]:
 
 
 def _summary(comparison: Comparison) -> str:
-    return f"{counted(comparison.changed, 'row')} changed, {comparison.added:,} added, {comparison.removed:,} removed"
+    return _(
+        "{rows} changed, {added:,} added, {removed:,} removed",
+        rows=counted(comparison.changed, "row"), added=comparison.added, removed=comparison.removed,
+    )  # fmt: skip
 
 
 def _print_difference(difference: Difference) -> None:
     key = " ".join(f"{name}={text_of(value)}" for name, value in difference.key.items())
     before, after = difference.before, difference.after
     if before is None or after is None:
-        text = f"only in {'log' if before is None else 'table'}"
+        text = _("only in the log") if before is None else _("only in the table")
     else:
         text = "; ".join(
-            f"{name} table: {text_of(before[name])} log: {text_of(after[name])}" for name in difference.columns
+            f"{name} {_('table:')} {text_of(before[name])} {_('log:')} {text_of(after[name])}"
+            for name in difference.columns
         )
     click.echo(f"  {difference.table} {key}: {text}")
     if difference.cause:

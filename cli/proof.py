@@ -8,6 +8,7 @@ from psycopg import Connection
 
 from cli.addresses import connected
 from cli.known import require_import
+from cli.language import _, counted, translated
 from cli.output import NewFile, json_option, print_result
 from cli.seal import sealed_now
 from cli.service.sealing import sealing_key
@@ -19,7 +20,6 @@ from eventstore.proof.checkpoints import LogKey, read_note, read_signed
 from eventstore.proof.proof import write_proof
 from eventstore.proof.verifier import Checkpoint, Invalid, RecordedLoss, loss_of
 from projections.queries.history import account_streams
-from redaction.text import counted
 
 
 @click.command()
@@ -44,7 +44,7 @@ def proof(
         sealed = sealed_now(connection, key, settings)
         streams = account_streams(connection, supplier_code, external)
         if sealed is None:
-            raise click.ClickException("The log is empty: there is nothing to prove.")
+            raise click.ClickException(_("The log is empty: there is nothing to prove."))
         losses = _recorded_losses(connection, key)
         checkpoints = [(file, _checkpoint(file, key)) for file in against]
         # The log does not continue a checkpoint of events whose loss is recorded; the verifier reports this.
@@ -56,9 +56,12 @@ def proof(
         more, elsewhere = detached_payloads(connection, supplier_code, made.detached)
     result = {"file": str(output), "events": made.events, "payloads": made.payloads, "size": made.size}
     events, payloads_made = counted(made.events, "event"), counted(made.payloads, "payload")
-    sentence = f"{output} proves {events} in a log of {made.size:,}, with {payloads_made}.{more}"
-    check = f"Check it anywhere: importledger-verify {output.name} --key '{key.verifier}'"
-    print_result(f"{sentence}\n{check}", result | elsewhere | {"key": key.verifier}, as_json=as_json)
+    sentence = _(
+        "{output} proves {events} in a log of {size:,}, with {payloads}.",
+        output=output, events=events, size=made.size, payloads=payloads_made,
+    )  # fmt: skip
+    check = _("Check it anywhere: importledger-verify {file} --key '{key}'", file=output.name, key=key.verifier)
+    print_result(f"{sentence}{translated(more)}\n{check}", result | elsewhere | {"key": key.verifier}, as_json=as_json)
 
 
 def _recorded_losses(connection: Connection[Any], key: LogKey) -> list[RecordedLoss]:
@@ -72,4 +75,4 @@ def _checkpoint(file: Path, key: LogKey) -> Checkpoint:
     try:
         return read_signed(read_note(file), [key.verifier])
     except Invalid as error:
-        raise click.ClickException(f"{file}: {error}") from error
+        raise click.ClickException(f"{file}: {translated(error)}") from error

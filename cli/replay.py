@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from cli.language import _, counted, translated
 from cli.output import json_option, print_line, print_result
 from eventstore.aggregates import supplier
 from eventstore.aggregates.import_process import ImportErrored, ImportProcess, ImportProcessed
@@ -15,7 +16,6 @@ from eventstore.events import Recorded
 from eventstore.operations.export import PayloadLine, body_of, read_export
 from eventstore.replay import Replay
 from market.submission_check import Terms
-from redaction.text import counted
 from workers.actors.stored_account import checked_account
 
 MAX_LISTED = 100
@@ -50,11 +50,12 @@ def replay(file: Path, as_json: bool) -> None:
     """
     replayed = _replayed(file, as_json=as_json)
     begin = counted(replayed.partial_streams, "stream begins", "streams begin")
-    partial = f", {begin} before the file" if replayed.partial_streams else ""
-    sentence = (
-        f"{counted(replayed.events, 'event')} of {counted(replayed.streams, 'stream')} replayed, "
-        f"{counted(replayed.payloads, 'payload')} checked again{partial}: {replayed.different} would end differently."
-    )
+    partial = _(", {streams} before the file", streams=begin) if replayed.partial_streams else ""
+    sentence = _(
+        "{events} of {streams} replayed, {payloads} checked again{partial}: {number} would end differently.",
+        events=counted(replayed.events, "event"), streams=counted(replayed.streams, "stream"),
+        payloads=counted(replayed.payloads, "payload"), partial=partial, number=replayed.different,
+    )  # fmt: skip
     print_result(sentence, msgspec.to_builtins(replayed), as_json=as_json)
     if replayed.different:
         sys.exit(1)
@@ -76,7 +77,8 @@ def _replayed(file: Path, *, as_json: bool) -> Replayed:
             if replayed.different <= MAX_LISTED:
                 replayed.differences.append(Different(recorded.position, recorded.stream, sentence))
                 if not as_json:
-                    print_line(f"position {recorded.position}, {recorded.stream}: {sentence}")
+                    place = _("position {position}, {stream}", position=recorded.position, stream=recorded.stream)
+                    print_line(f"{place}: {translated(sentence)}")
         if isinstance(recorded.event, ImportProcessed | ImportErrored):
             replayed.payloads += bodies.pop(recorded.stream, None) is not None
     replayed.events, replayed.streams, replayed.partial_streams = history.events, history.streams, len(history.partial)

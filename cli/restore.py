@@ -10,6 +10,7 @@ import msgspec
 import psycopg
 
 from cli.backup import FOLDER, OwnCheckpoint, own_checkpoint
+from cli.language import N_, _, counted, translated
 from cli.operator import caused_by
 from cli.output import json_option, print_result, text_of
 from cli.restored_access import RestoredAccess, restored_access
@@ -41,10 +42,11 @@ from projections.versions.build import administrator
 from projections.versions.compare import verify as verify_projection
 from projections.versions.install import migrate_all
 from projections.versions.versions import rebuild
-from redaction.text import counted
+from redaction.text import counted as in_english
 
 FEW_EVENTS = 10_000
 """Events up to which this process builds the views without new processes, whose start would take longer."""
+_KEY_OF_BACKUP = N_("The verifier key came with the backup. Compare it with yours, or name yours with --key: {key}")
 _AGAIN = "erased before the restore"
 _SELECT_SIGNER = """
 SELECT split_part(note, E'\\n', 1), count(*) OVER () FROM log_checkpoints ORDER BY branch DESC, size DESC LIMIT 1
@@ -94,27 +96,24 @@ def restore(
     report.result |= {"folder": str(folder), "position": manifest.position}
     with _empty_database(settings, data_dir) as (service_url, admin_url):
         ended = restore_log(admin_url, folder, manifest, keys=key_folder)
-        report.write(f"The log is restored up to position {manifest.position}.")
+        report.write(_("The log is restored up to position {position}.", position=manifest.position))
         access = restored_access(admin_url, ended, is_confirmed=confirm_access)
         archive_keys = [*trusted, *([of_backup.key] if of_backup else [])]
         with administrator(admin_url) as connection, attached_archives(connection, archive_keys):
             jobs = 1 if manifest.position <= FEW_EVENTS else 2
             for projection in PROJECTIONS:
                 rebuild(admin_url, connection, projection, jobs=jobs)
-        report.write("The views and the platform's records are rebuilt.")
+        report.write(_("The views and the platform's records are rebuilt."))
         _report_access(access, report)
         report.result["erased_again"] = list(_erased_again(admin_url, report))
         report.result["warning"] = _missing_key(service_url, target, of_backup)
         if report.result["warning"]:
-            report.write(report.result["warning"])
+            report.write(translated(report.result["warning"]))
         if verify or against:
             if not trusted and (signed := of_backup or of_keys):
                 trusted = [signed.key]
                 report.result["key"] = signed.key
-                report.write(
-                    "The verifier key came with the backup. Compare it with yours, or name yours with --key: "
-                    f"{signed.key}"
-                )
+                report.write(_(_KEY_OF_BACKUP, key=signed.key))
             checkpoints = [CheckpointNote("the backup's own checkpoint", of_backup.note)] if of_backup else []
             checkpoints += [CheckpointNote(str(file), read_note(file)) for file in against]
             problems, counts = _problems(service_url, checkpoints, trusted, manifest.position)
@@ -122,7 +121,7 @@ def restore(
                 problems.append(f"NOT SIGNED  {key_folder}: the keys were not signed with the log's key")
             _report_problems(problems + _different_views(admin_url), counts, report)
         _report_comparison(admin_url, target, manifest.position, report, is_verified=bool(against))
-    report.write("Start the service; work that was in progress continues.")
+    report.write(_("Start the service; work that was in progress continues."))
     report.end()
 
 
@@ -162,10 +161,10 @@ def _empty_database(settings: Settings, data_dir: Path | None) -> Iterator[tuple
 def _require_no_keys(manifest: BackupManifest, *, without_keys: bool) -> None:
     """Raise BackupError if the backup needs a folder of keys."""
     if manifest.is_encrypted:
-        raise BackupError("The keys are not in this backup, which is encrypted: --keys must name their folder.")
+        raise BackupError(_("The keys are not in this backup, which is encrypted: --keys must name their folder."))
     if manifest.needs_keys and not without_keys:
         raise BackupError(
-            "The keys are not in this backup: --keys must name their folder, or --without-keys must be given."
+            _("The keys are not in this backup: --keys must name their folder, or --without-keys must be given.")
         )
 
 
@@ -178,32 +177,46 @@ def _refuse_unsigned(
     """
     if of_backup and keys and not _is_signed(of_backup, keys):
         raise BackupError(
-            "The backup is not signed with the key that --key names: compare it with the key that `importledger seal` "
-            "prints, or give the former key as well."
+            _(
+                "The backup is not signed with the key that --key names: compare it with the key that "
+                "`importledger seal` prints, or give the former key as well."
+            )
         )
     for file in against:
         try:
             if trusted:
                 read_signed(read_note(file), trusted)
         except Invalid as error:
-            raise BackupError(f"--against {file}: {error}.") from error
+            raise BackupError(f"--against {file}: {translated(error)}.") from error
 
 
 def _report_access(access: RestoredAccess, report: Report) -> None:
     report.result["access"] = msgspec.to_builtins(access)
     if access.ended_again:
-        ended = "access that ended after the backup is", "accesses that ended after the backup are"
-        report.write(f"{counted(access.ended_again, *ended)} ended again.")
+        accesses = counted(
+            access.ended_again, "access that ended after the backup is", "accesses that ended after the backup are"
+        )
+        report.write(_("{accesses} ended again.", accesses=accesses))
     keys, users = access.unconfirmed_keys, access.disabled_users
-    for kind, waiting in (("key", keys), ("user", users)):
+    for kind, waiting in ((N_("key"), keys), (N_("user"), users)):
         for name, organisation in waiting.items():
-            report.write(f"{kind} {name} of {text_of(organisation)} waits for confirmation.")
+            report.write(
+                _(
+                    "{kind} {name} of {organisation} waits for confirmation.",
+                    kind=_(kind),
+                    name=name,
+                    organisation=text_of(organisation),
+                )
+            )
     if keys or users:
         report.write(
-            f"ACCESS IS HELD  {counted(len(keys), 'key')} and {counted(len(users), 'user')} wait for confirmation:"
-            " they may have been revoked after the backup."
-            "\nConfirm the valid ones: importledger key confirm ID…; user enable ID, and user link ID for a new"
-            " password."
+            _(
+                "ACCESS IS HELD  {keys} and {users} wait for confirmation: they may have been revoked after the "
+                "backup.\nConfirm the valid ones: importledger key confirm ID…; user enable ID, and user link ID for "
+                "a new password.",
+                keys=counted(len(keys), "key"),
+                users=counted(len(users), "user"),
+            )
         )
 
 
@@ -219,20 +232,22 @@ def _erased_again(admin_url: str, report: Report) -> Iterator[dict[str, str]]:
         for stream in streams:
             if stream.startswith("participant/"):
                 erase_contacts(ledger, stream, reason=_AGAIN, at=now(), by=caused_by())
-                report.write(f"The contacts of {text_of(stream)} are erased again.")
+                report.write(_("The contacts of {stream} are erased again.", stream=text_of(stream)))
                 yield {"participant": stream}
                 continue
             supplier, external = identity_of(stream)
             try:
                 if erase(ledger, supplier, external, reason=_AGAIN, at=now(), by=caused_by()):
-                    report.write(f"{text_of(external)} of {supplier} is erased again.")
+                    report.write(_("{external} of {code} is erased again.", external=text_of(external), code=supplier))
                     yield {"supplier": supplier, "external_account_number": external}
             except IllegalTransition:
-                click.echo(
-                    f"{text_of(external)} of {supplier} cannot be erased again while its import is in progress: run "
-                    f"`importledger erase {supplier} {text_of(external)}` when the service runs.",
-                    err=True,
+                sentence = _(
+                    "{external} of {code} cannot be erased again while its import is in progress: run "
+                    "`importledger erase {code} {external}` when the service runs.",
+                    external=text_of(external),
+                    code=supplier,
                 )
+                click.echo(sentence, err=True)
     finally:
         ledger.close()
 
@@ -250,7 +265,7 @@ def _missing_key(database_url: str, target: Settings, of_backup: OwnCheckpoint |
         f"{missing}: the log was signed by {newest[0]}.\n"
         f"Before you start the service, copy secrets/sealing_key of the old service to {target.data_dir}/secrets/, or "
         "set IMPORTLEDGER_SEALING_KEY to it.\n"
-        f"Otherwise `verify` calls its {counted(newest[1], 'checkpoint')} NOT SIGNED, and nothing is sealed. If"
+        f"Otherwise `verify` calls its {in_english(newest[1], 'checkpoint')} NOT SIGNED, and nothing is sealed. If"
         " the key is lost, "
         f"continue with a new key when there is a new event: importledger seal --former-key{former}"
     )
@@ -284,7 +299,7 @@ def _problems(
             problems += events.problems
             if uncovered := max(0, position - events.anchored):
                 problems.append(
-                    f"NOT ANCHORED  no checkpoint covers the {counted(uncovered, 'event')} after position"
+                    f"NOT ANCHORED  no checkpoint covers the {in_english(uncovered, 'event')} after position"
                     f" {events.anchored}"
                 )
         payloads, answers = verify_payloads(connection), verify_answers(connection)
@@ -296,18 +311,18 @@ def _problems(
 def _different_views(admin_url: str) -> list[str]:
     with administrator(admin_url) as connection:
         counts = {view.name: verify_projection(admin_url, connection, view, limit=0).count for view in PROJECTIONS}
-    return [f"{name} differs in {counted(count, 'row')}." for name, count in counts.items() if count]
+    return [f"{name} differs in {in_english(count, 'row')}." for name, count in counts.items() if count]
 
 
 def _report_problems(problems: Sequence[str], counts: str, report: Report) -> None:
     report.result |= {"is_verified": not problems, "problems": list(problems)}
     for sentence in problems:
-        click.echo(sentence, err=True)
+        click.echo(translated(sentence), err=True)
     if problems:
         report.end()
-        raise BackupError("The restored log must be complete and unaltered: see the problems above.")
-    report.write("Verified: no event is missing, every payload matches its digest, every view matches the log.")
-    report.write(f"{counts} match the signed checkpoints.")
+        raise BackupError(_("The restored log must be complete and unaltered: see the problems above."))
+    report.write(_("Verified: no event is missing, every payload matches its digest, every view matches the log."))
+    report.write(_("{counts} match the signed checkpoints.", counts=counts))
 
 
 def _report_comparison(admin_url: str, target: Settings, position: int, report: Report, *, is_verified: bool) -> None:
@@ -337,13 +352,21 @@ def _report_comparison(admin_url: str, target: Settings, position: int, report: 
     report.result |= {"intake_stopped": stopped, "not_compared": not_compared}
     if stopped:
         report.write(
-            f"INTAKE IS STOPPED  {stopped}\nIf the later events are lost, record that"
-            f" and continue: importledger seal --continue-from {position} --reason TEXT"
+            _(
+                "INTAKE IS STOPPED  {reason}\nIf the later events are lost, record that and continue: "
+                "importledger seal --continue-from {position} --reason TEXT",
+                reason=translated(stopped),
+                position=position,
+            )
         )
     if not_compared:
         report.write(
-            f"NOT COMPARED with the checkpoints outside: {not_compared}\nBefore you start the service, set"
-            " IMPORTLEDGER_CHECKPOINTS_URL to where the old service kept them, or copy its folder `checkpoints` to"
-            f" {target.data_dir}. The relay compares when it starts. If they are lost, let intake begin when the"
-            " service runs: importledger seal --accept --reason TEXT"
+            _(
+                "NOT COMPARED with the checkpoints outside: {reason}\nBefore you start the service, set "
+                "IMPORTLEDGER_CHECKPOINTS_URL to where the old service kept them, or copy its folder `checkpoints` to "
+                "{folder}. The relay compares when it starts. If they are lost, let intake begin when the service "
+                "runs: importledger seal --accept --reason TEXT",
+                reason=translated(not_compared),
+                folder=target.data_dir,
+            )
         )

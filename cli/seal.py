@@ -7,6 +7,7 @@ import click
 from psycopg import Connection
 
 from cli.addresses import connected
+from cli.language import _, counted
 from cli.operator import caused_by
 from cli.output import json_option, print_result, progress_bar
 from cli.service.sealing import checkpoint_copies, sealing_key
@@ -17,7 +18,6 @@ from eventstore.proof.checkpoints import CopiesUnavailable, LogKey
 from eventstore.proof.sealing import Sealed, continue_from, sealing_lock
 from eventstore.proof.sealing import seal as seal_log
 from projections.auxiliary.typed_reasons import MAX_REASON
-from redaction.text import counted
 
 
 @click.command()
@@ -41,9 +41,9 @@ def seal(former_key: str | None, position: int | None, accept: bool, reason: str
     intake if the log could not be compared after a start of the database.
     """
     if accept and position is not None:
-        raise click.UsageError("--accept and --continue-from must not be used together.")
+        raise click.UsageError(_("--accept and --continue-from must not be used together."))
     if (position is None and not accept) != (reason is None):
-        raise click.UsageError("--reason must be given with --continue-from and with --accept, and only then.")
+        raise click.UsageError(_("--reason must be given with --continue-from and with --accept, and only then."))
     if accept:
         _accept(_one_line(reason or ""), as_json=as_json)
         return
@@ -52,13 +52,13 @@ def seal(former_key: str | None, position: int | None, accept: bool, reason: str
     with connected() as connection:
         sealed = sealed_now(connection, key, settings, former_key, position, reason)
     if sealed is None:
-        raise click.ClickException("The log is empty: there is nothing to seal.")
+        raise click.ClickException(_("The log is empty: there is nothing to seal."))
     if as_json:
         result = {"size": sealed.checkpoint.size, "root": sealed.checkpoint.root.hex(), "time": sealed.checkpoint.time}
         click.echo(json.dumps(result | {"is_new": sealed.is_new, "key": key.verifier, "note": sealed.note}))
         return
     click.echo(sealed.note, nl=False)
-    click.echo(f"Verifier key: {key.verifier}", err=True)
+    click.echo(_("Verifier key: {key}", key=key.verifier), err=True)
 
 
 def _accept(reason: str, *, as_json: bool) -> None:
@@ -66,17 +66,18 @@ def _accept(reason: str, *, as_json: bool) -> None:
     with connected() as connection:
         stop = intake_stop(connection)
         if stop is None and note_comparison(connection, by=caused_by(), reason=reason):
-            sentence = "The log was not compared with its checkpoints: the relay does so before it seals."
+            sentence = _("The log was not compared with its checkpoints: the relay does so before it seals.")
         elif stop is None or not end_stop(connection, by=caused_by(), reason=reason):
-            raise click.ClickException("Intake is not stopped: there is nothing to accept.")
+            raise click.ClickException(_("Intake is not stopped: there is nothing to accept."))
         else:
-            sentence = (
-                f"The log is not sealed while it differs from the checkpoint of {counted(stop.size, 'event')}:"
-                " `importledger seal --continue-from` seals it."
+            sentence = _(
+                "The log is not sealed while it differs from the checkpoint of {events}: "
+                "`importledger seal --continue-from` seals it.",
+                events=counted(stop.size, "event"),
             )
     size, stopped_at = (stop.size, stop.stopped_at) if stop else (None, None)
     result = {"is_accepted": True, "size": size, "stopped_at": stopped_at}
-    print_result(f"Intake continues. {sentence}", result, as_json=as_json)
+    print_result(f"{_('Intake continues.')} {sentence}", result, as_json=as_json)
 
 
 def sealed_now(
@@ -102,12 +103,14 @@ def sealed_now(
                 connection, key, checkpoint_copies(settings), at=now(), former_key=former_key, progress=progress
             )
         except CopiesUnavailable as error:
-            raise click.ClickException(f"The checkpoint could not be kept outside: {error}") from error
+            raise click.ClickException(_("The checkpoint could not be kept outside: {error}", error=error)) from error
 
 
 def _one_line(reason: str) -> str:
     """Return the reason as a line of a checkpoint. Raises BadParameter if it is empty, too long or not printable."""
     line = " ".join(reason.split())
     if not 0 < len(line) <= MAX_REASON or not line.isprintable():
-        raise click.BadParameter(f"A reason must be one line of at most {MAX_REASON} printable characters.")
+        raise click.BadParameter(
+            _("A reason must be one line of at most {most} printable characters.", most=MAX_REASON)
+        )
     return line

@@ -6,6 +6,7 @@ import click
 
 from cli.addresses import answer_of
 from cli.known import require_supplier
+from cli.language import _
 from cli.operator import open_ledger
 from cli.output import lines_option, print_line, print_result, text_of
 from projections.auxiliary.refused_attempts import Attempt, refused_attempts
@@ -26,7 +27,7 @@ def search(text: str, suppliers: tuple[str, ...], after: str, limit: int, as_jso
     postcode or a meter number. An external number also finds refused requests.
     """
     if not text.strip() or "\0" in text:
-        raise click.BadParameter("TEXT must not be empty.", param_hint="TEXT")
+        raise click.BadParameter(_("TEXT must not be empty."), param_hint="TEXT")
     with open_ledger() as ledger, ledger.connection() as connection:
         for supplier in suppliers:
             require_supplier(connection, supplier)
@@ -34,15 +35,15 @@ def search(text: str, suppliers: tuple[str, ...], after: str, limit: int, as_jso
         page = answer_of(search_accounts, text, suppliers or None, after=after, limit=limit)
     except ValueError as error:
         raise click.BadParameter(
-            "--after must be the value that the previous page has printed.", param_hint="--after"
+            _("--after must be the value that the previous page has printed."), param_hint="--after"
         ) from error
     attempts = [] if after else answer_of(refused_attempts, text.strip(), suppliers or None)
     _print(page.accounts, attempts, as_json=as_json)
     if page.next_after:
-        line = f"There are more: importledger search … --after {page.next_after}"
+        line = _("There are more: importledger search … --after {place}", place=page.next_after)
         print_result(line, {"next_after": page.next_after}, as_json=as_json)
     if not page.accounts and not attempts and not as_json:
-        print_line("Nothing was found.")
+        print_line(_("Nothing was found."))
 
 
 def _print(accounts: Sequence[FoundAccount], attempts: Sequence[Attempt], *, as_json: bool) -> None:
@@ -53,5 +54,6 @@ def _print(accounts: Sequence[FoundAccount], attempts: Sequence[Attempt], *, as_
     for attempt in attempts:
         external, at = text_of(attempt.external_account_number), text_of(attempt.attempted_at.replace(microsecond=0))
         problems = text_of(" ".join(attempt.problems))
-        line = f"{attempt.supplier}  {external}  refused {at}  {attempt.operation}  {attempt.code}  {problems}"
+        refused = _("refused {time}", time=at)
+        line = f"{attempt.supplier}  {external}  {refused}  {attempt.operation}  {attempt.code}  {problems}"
         print_result(line, {"refused": attempt}, as_json=as_json)

@@ -10,6 +10,7 @@ import msgspec
 from cli.addresses import answer_of
 from cli.history import as_of_option, position_of
 from cli.known import require_import, require_supplier
+from cli.language import _
 from cli.operator import open_ledger
 from cli.output import json_option, print_result, text_of
 from projections.queries.history import AsOf, read_statuses, status_as_of
@@ -34,7 +35,7 @@ def status(
     """
     if of_refusals:
         if external is not None or as_of is not None or as_list:
-            raise click.UsageError("--refusals must be used with SUPPLIER only.")
+            raise click.UsageError(_("--refusals must be used with SUPPLIER only."))
         _print_refusals(supplier_code, as_json=as_json)
         return
     with open_ledger() as ledger, ledger.connection() as connection:
@@ -43,7 +44,9 @@ def status(
             upto = position_of(as_of)
             record = answer_of(status_as_of, supplier_code, external, upto)
             if record is None:
-                raise click.ClickException(f"There was no import of {external} for {supplier_code} then.")
+                raise click.ClickException(
+                    _("There was no import of {external} for {code} then.", external=external, code=supplier_code)
+                )
             record = with_missing_documents(ledger, supplier_code, {external: record})[external]
             shown = msgspec.to_builtins(record, enc_hook=str)  # a sentence in two languages, in English
             print_result(_lines(shown), shown, as_json=as_json)

@@ -17,6 +17,7 @@ import psycopg
 from cli.addresses import database_url
 from cli.checkup.finding import Finding
 from cli.doctor import examine
+from cli.language import _
 from cli.output import NewFile, json_option, print_result
 from cli.service.reach import Unreachable
 from cli.service.settings import SettingError, Settings, shown_settings
@@ -76,7 +77,10 @@ def support_bundle(output: Path | None, logs: tuple[Path, ...], *, as_json: bool
     with open_private(file) as target, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as bundle:
         for name, text in parts.items():
             bundle.writestr(name, text)
-    sentence = f"{file} holds {', '.join(parts)}. Only you can read it; look into it before you send it."
+    sentence = _(
+        "{file} holds {parts}. Only you can read it; look into it before you send it.",
+        file=file, parts=", ".join(parts),
+    )  # fmt: skip
     print_result(sentence, {"file": str(file), "contents": [*parts]}, as_json=as_json)
 
 

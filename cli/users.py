@@ -7,6 +7,7 @@ import click
 import msgspec
 
 from cli.addresses import answer_of
+from cli.language import N_, Confirmation, _, translated
 from cli.operator import caused_by, open_owner_ledger, require_suppliers
 from cli.output import ShortText, json_option, lines_option, print_result, text_of
 from cli.service.settings import Settings
@@ -59,15 +60,19 @@ def create(email: str, organisation: str, role: UserRole, codes: tuple[str, ...]
     verbs need the id of the user.
     """
     if not ORGANISATION_NAME.match(organisation):
-        raise click.BadParameter("An organisation's name must have 1 to 128 characters and no slash.")
+        raise click.BadParameter(_("An organisation's name must have 1 to 128 characters and no slash."))
     with _users() as ledger:
         suppliers = _suppliers(ledger, organisation, codes)
         details = new_details(email, name, organisation)
         user_id = details.user_id
         create_user(ledger, details, role, suppliers, by=caused_by())
         link = new_link(ledger, user_id, by=caused_by())
-    visible = "all suppliers" if "*" in suppliers else ", ".join(suppliers)
-    _print_link(f"{email} is {user_id}: {role} of {organisation}, and sees {visible}.", link, as_json=as_json)
+    visible = _("all suppliers") if "*" in suppliers else ", ".join(suppliers)
+    sentence = _(
+        "{email} is {user}: {role} of {organisation}, and sees {suppliers}.",
+        email=email, user=user_id, role=role, organisation=organisation, suppliers=visible,
+    )  # fmt: skip
+    _print_link(sentence, link, as_json=as_json)
 
 
 @user.command("list")
@@ -93,7 +98,7 @@ def link_again(email: str, as_json: bool) -> None:
     """
     with _users() as ledger:
         link = new_link(ledger, _id_of(ledger, email), by=caused_by())
-    _print_link(f"{email} may sign in.", link, as_json=as_json)
+    _print_link(_("{email} may sign in.", email=email), link, as_json=as_json)
 
 
 @user.command("role")
@@ -115,14 +120,18 @@ def change(email: str, role: UserRole, codes: tuple[str, ...], as_json: bool) ->
         else:
             if (listed_user := answer_of(user_listed, user_id)) is None:
                 raise click.ClickException(
-                    f"The suppliers of {user_id} cannot be read, so nothing was changed: --supplier must name them, "
-                    "or * for all."
+                    _(
+                        "The suppliers of {user} cannot be read, so nothing was changed: --supplier must name them, "
+                        "or * for all.",
+                        user=user_id,
+                    )
                 )
             codes = tuple(listed_user.suppliers)
         values = {"user_id": user_id, "role": role, "suppliers": ",".join(codes)}
         done = operate(ledger, "user_role", values, by=caused_by())
     result = {"user_id": user_id, "role": role, "suppliers": codes, "is_changed": done}
-    print_result(f"{email} is {role}{'' if done else ' already'}.", result, as_json=as_json)
+    sentence = N_("{email} is {role}.") if done else N_("{email} is {role} already.")
+    print_result(_(sentence, email=email, role=role), result, as_json=as_json)
 
 
 @user.command("disable")
@@ -130,7 +139,7 @@ def change(email: str, role: UserRole, codes: tuple[str, ...], as_json: bool) ->
 @json_option
 def disable(email: str, as_json: bool) -> None:
     """Disable a user and end their sessions."""
-    _change(email, "user_disable", "cannot sign in", as_json=as_json)
+    _change(email, "user_disable", N_("cannot sign in"), as_json=as_json)
 
 
 @user.command("enable")
@@ -138,12 +147,14 @@ def disable(email: str, as_json: bool) -> None:
 @json_option
 def enable(email: str, as_json: bool) -> None:
     """Enable a user who was disabled."""
-    _change(email, "user_enable", "can sign in", as_json=as_json)
+    _change(email, "user_enable", N_("can sign in"), as_json=as_json)
 
 
 @user.command("erase")
 @_email
-@click.confirmation_option(prompt="Erase name, address, password and typed reasons permanently. Go on?")
+@click.confirmation_option(
+    cls=Confirmation, prompt=N_("Erase name, address, password and typed reasons permanently. Go on?")
+)
 @json_option
 def erase(email: str, as_json: bool) -> None:
     """Erase a user's name, e-mail, password and reasons.
@@ -153,7 +164,7 @@ def erase(email: str, as_json: bool) -> None:
     with _users() as ledger:
         user_id = _id_of(ledger, email)
         operate(ledger, "user_erase", {"user_id": user_id}, by=caused_by())
-    print_result(f"{user_id} is erased.", {"user_id": user_id, "is_erased": True}, as_json=as_json)
+    print_result(_("{user} is erased.", user=user_id), {"user_id": user_id, "is_erased": True}, as_json=as_json)
 
 
 def _change(email: str, kind: str, state: str, *, as_json: bool) -> None:
@@ -162,7 +173,8 @@ def _change(email: str, kind: str, state: str, *, as_json: bool) -> None:
         user_id = _id_of(ledger, email)
         is_changed = operate(ledger, kind, {"user_id": user_id}, by=caused_by())
     result = {"user_id": user_id, "is_changed": is_changed}
-    print_result(f"{email} {state}{'' if is_changed else ' already'}.", result, as_json=as_json)
+    sentence = f"{email} {_(state)}." if is_changed else _("{email} {state} already.", email=email, state=_(state))
+    print_result(sentence, result, as_json=as_json)
 
 
 def console_address(settings: Settings) -> str:
@@ -180,19 +192,24 @@ def _users() -> Iterator[Ledger]:
         try:
             yield ledger
         except UserNotPossible as refusal:
-            raise click.ClickException(str(refusal)) from refusal
+            raise click.ClickException(translated(refusal.sentence)) from refusal
         except IllegalTransition as refusal:
-            raise click.ClickException(f"The user is {refusal.status}: this cannot be done.") from refusal
+            sentence = _("The user is {status}: this cannot be done.", status=_(refusal.status))
+            raise click.ClickException(sentence) from refusal
 
 
 def _id_of(ledger: Ledger, email_or_id: str) -> str:
     with ledger.connection() as connection:
         users = find_user_details(connection, email_or_id)
     if len(users) > 1:
-        names = ", ".join(f"{user.user_id} of {text_of(user.organisation)}" for user in users)
-        raise click.ClickException(f"The id must be named where several users have the address: {names}.")
+        names = ", ".join(
+            _("{user} of {organisation}", user=user.user_id, organisation=text_of(user.organisation)) for user in users
+        )
+        raise click.ClickException(
+            _("The id must be named where several users have the address: {users}.", users=names)
+        )
     if not users:
-        raise click.ClickException("There is no user with this address or id; see `importledger user list`.")
+        raise click.ClickException(_("There is no user with this address or id; see `importledger user list`."))
     return users[0].user_id
 
 
@@ -208,7 +225,11 @@ def _suppliers(ledger: Ledger, organisation: str, codes: tuple[str, ...]) -> tup
         suppliers = organisation_reach(connection, organisation)
     if not suppliers:
         raise click.ClickException(
-            f"{organisation} has no key whose suppliers the user could see: --supplier must name them, or * for all."
+            _(
+                "{organisation} has no key whose suppliers the user could see: --supplier must name them, "
+                "or * for all.",
+                organisation=organisation,
+            )
         )
     return suppliers
 
@@ -216,5 +237,5 @@ def _suppliers(ledger: Ledger, organisation: str, codes: tuple[str, ...]) -> tup
 def _print_link(sentence: str, link: SignInLink, *, as_json: bool) -> None:
     address = link.address(console_address(Settings.from_environment()))
     result = {"user_id": link.user_id, "link": address, "expires_at": text_of(link.expires_at)}
-    until = f"This link signs in once, until {text_of(link.expires_at)}:"
+    until = _("This link signs in once, until {time}:", time=text_of(link.expires_at))
     print_result(f"{sentence}\n{until}\n{address}", result, as_json=as_json)

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from cli.addresses import connected, database_url
+from cli.language import N_, _, counted, translated
 from cli.output import json_option, progress_bar
 from cli.service.sealing import LogCheck, check_log, checkpoint_copies, known_verifier
 from cli.service.settings import Settings
@@ -19,9 +20,11 @@ from eventstore.proof.statement import check_statement
 from eventstore.proof.verification import CheckpointNote
 from eventstore.proof.verifier import Invalid, key_argument, read_key, read_statement
 from projections.queries.run_sample import staged_accounts
-from redaction.text import counted
+from redaction.text import counted as in_english
 
 _CHECKPOINT = re.compile(r"[^\n]+\n[0-9]+\n[A-Za-z0-9+/=]+\n(?:[^\n]+\n)*\n")
+_NO_CHECKPOINT = N_("{file} must be a checkpoint that `seal` has printed: {error}.")
+_NO_CERTIFICATE = N_("{file} must be a certificate of a run: {error}.")
 FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 against_option = click.option(
     "--against",
@@ -39,7 +42,7 @@ def _keys(context: click.Context, option: click.Parameter, given: tuple[str, ...
         for key in keys:
             read_key(key)
     except Invalid as error:
-        raise click.BadParameter(f"{error}.", context, option) from error
+        raise click.BadParameter(f"{translated(error)}.", context, option) from error
     return keys
 
 
@@ -80,8 +83,8 @@ def verify(
     settings = Settings.from_environment()
     trusted = keys or (known_verifier(settings),)
     forged, unreadable = list[str](), list[str]()
-    notes = {file: _read_kind(file, "checkpoint that `seal` has printed", _refuse_other) for file in against}
-    statements = {file: _read_kind(file, "certificate of a run", read_statement) for file in certificates}
+    notes = {file: _read_kind(file, _NO_CHECKPOINT, _refuse_other) for file in against}
+    statements = {file: _read_kind(file, _NO_CERTIFICATE, read_statement) for file in certificates}
     signed = _certificates(statements, trusted, forged)
     # Read before the snapshot, because the log grows and is sealed meanwhile.
     checkpoints = [*signed, *_outside_checkpoints(settings, notes, unreadable)]
@@ -92,7 +95,7 @@ def verify(
         click.echo(json.dumps(report | ({"certificates": len(signed)} if certificates else {})))
     else:
         for certificate in signed:
-            click.echo(f"{certificate.source} is signed with the log's key")
+            click.echo(_("{source} is signed with the log's key", source=translated(certificate.source)))
         click.echo("\n".join(_lines(check)))
     _raise_problems(problems, forged)
 
@@ -108,42 +111,53 @@ def _report(check: LogCheck) -> dict[str, Any]:
 
 def _lines(check: LogCheck) -> Iterator[str]:
     events, payloads = check.events, check.payloads
-    yield from events.continued
-    remainder = "" if payloads else f" of {events.head:,} (older ones taken from the stored tree)"
-    rate = events.hashed / max(check.seconds, 0.001)
-    yield f"{counted(events.hashed, 'event')}{remainder} hashed again in {check.seconds:.1f} s, {rate:,.0f} a second"
+    yield from map(translated, events.continued)
+    remainder = "" if payloads else _(" of {number:,} (older ones taken from the stored tree)", number=events.head)
+    yield _(
+        "{events} hashed again in {seconds:.1f} s, {rate:,.0f} a second",
+        events=counted(events.hashed, "event") + remainder, seconds=check.seconds,
+        rate=events.hashed / max(check.seconds, 0.001),
+    )  # fmt: skip
     if payloads and check.answers:
         matching = counted(payloads.matching, "payload matches its digest", "payloads match their digests")
-        yield f"{matching}, {counted(payloads.erased, 'person was', 'persons were')} erased"
+        yield _(
+            "{payloads}, {persons} erased",
+            payloads=matching,
+            persons=counted(payloads.erased, "person was", "persons were"),
+        )
         for code, url in payloads.archives.items():
-            yield f"DETACHED  payloads of {code} are in {url}: `importledger archive verify {code}`"
+            yield _(
+                "DETACHED  payloads of {code} are in {url}: `importledger archive verify {code}`", code=code, url=url
+            )
         if payloads.detached:
             detached = counted(payloads.detached, "payload is", "payloads are")
-            yield f"{detached} not in the database, but in archives according to the log"
-        answers = "remembered answer matches its digest", "remembered answers match their digests"
-        yield counted(check.answers.matching, *answers)
-    agreeing = counted(events.checkpoints, "checkpoint that agrees", "checkpoints that agree")
-    yield f"anchored up to position {events.anchored:,} by {agreeing}"
-    if tail := events.head - events.anchored:
-        after = f"after position {events.anchored:,}"
-        yield (
-            f"NOT ANCHORED: {counted(tail, f'event {after} is', f'events {after} are')} in no checkpoint yet."
-            " `importledger seal` signs one."
+            yield _("{payloads} not in the database, but in archives according to the log", payloads=detached)
+        yield counted(
+            check.answers.matching, "remembered answer matches its digest", "remembered answers match their digests"
         )
+    agreeing = counted(events.checkpoints, "checkpoint that agrees", "checkpoints that agree")
+    yield _("anchored up to position {position:,} by {checkpoints}", position=events.anchored, checkpoints=agreeing)
+    if tail := events.head - events.anchored:
+        values = {"number": tail, "position": events.anchored}
+        if tail == 1:
+            finding = N_("NOT ANCHORED: {number:,} event after position {position:,} is in no checkpoint yet.")
+        else:
+            finding = N_("NOT ANCHORED: {number:,} events after position {position:,} are in no checkpoint yet.")
+        yield f"{_(finding, **values)} {_('`importledger seal` signs one.')}"
 
 
 def _raise_problems(problems: Sequence[str], forged: Sequence[str]) -> None:
     """Print all problems, problems of certificates first. Raises ClickException if there are problems."""
     for sentence in [*forged, *problems]:
-        click.echo(sentence, err=True)
+        click.echo(translated(sentence), err=True)
     if forged and not problems:
-        raise click.ClickException("the log matches its signatures, but a certificate does not.")
+        raise click.ClickException(_("the log matches its signatures, but a certificate does not."))
     if all(sentence.startswith("WARNED") for sentence in problems) and problems:
-        raise click.ClickException("the log matches its signatures, but other data does not match the log.")
+        raise click.ClickException(_("the log matches its signatures, but other data does not match the log."))
     if problems and all(sentence.startswith(("NOT SIGNED", "UNANCHORED")) for sentence in problems):
-        raise click.ClickException("a checkpoint is not signed with this key. No event was found altered.")
+        raise click.ClickException(_("a checkpoint is not signed with this key. No event was found altered."))
     if problems:
-        raise click.ClickException("the log does not match its signatures.")
+        raise click.ClickException(_("the log does not match its signatures."))
 
 
 def _outside_checkpoints(
@@ -168,13 +182,13 @@ def _refuse_other(note: str) -> None:
         raise Invalid("this is no signed checkpoint")
 
 
-def _read_kind(file: Path, kind: str, read: Callable[[str], Any]) -> str:
-    """Return the text of a file. Raises BadParameter for a file of another kind."""
+def _read_kind(file: Path, refusal: str, read: Callable[[str], Any]) -> str:
+    """Return the text of a file. Raises BadParameter with this refusal for a file of another kind."""
     try:
         text = read_note(file)
         read(text)
     except Invalid as error:
-        raise click.BadParameter(f"{file} must be a {kind}: {error}.") from error
+        raise click.BadParameter(_(refusal, file=file, error=translated(error))) from error
     return text
 
 
@@ -184,9 +198,10 @@ def _certificates(files: Mapping[Path, str], keys: Sequence[str], problems: list
     for file, statement in files.items():
         try:
             checkpoint, members = check_statement(statement, keys), read_statement(statement)
-            kind = "sample" if "population" in members else "certificate"
-            certificates.append(CheckpointNote(f"{kind} {file}", members["checkpoint"]))
-            if kind == "sample":
+            is_sample = "population" in members
+            source = f"sample {file}" if is_sample else f"certificate {file}"
+            certificates.append(CheckpointNote(source, members["checkpoint"]))
+            if is_sample:
                 problems += _population_problems(file, members, checkpoint.size)
         except Invalid as error:
             problems.append(f"NOT SIGNED  {file}: {error}")
@@ -199,8 +214,8 @@ def _population_problems(file: Path, sample: Mapping[str, Any], size: int) -> It
     with connected() as connection:
         staged = set(staged_accounts(connection, sample["import_supplier"], sample["run"], size))
     if missing := sorted(staged - listed):
-        accounts = counted(len(missing), "account of the run was", "accounts of the run were")
+        accounts = in_english(len(missing), "account of the run was", "accounts of the run were")
         yield f"INCOMPLETE  {file}: {accounts} left out, the first at position {missing[0]}"
     if others := sorted(listed - staged):
-        accounts = counted(len(others), "account is", "accounts are")
+        accounts = in_english(len(others), "account is", "accounts are")
         yield f"INCOMPLETE  {file}: {accounts} not of the run, the first at position {others[0]}"

@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from api.http.status_codes import FAILING, STARTING, STOPPED
+from cli.language import _
 from cli.service.listening import METRICS, base_url_of, listening_on, metrics_sockets, refuse_taken
 from cli.service.reach import require_answer, require_redis
 from cli.service.sealing import SEALING_KEY
@@ -77,11 +78,14 @@ def up(
     stop = stop_on_signals()
 
     def announce(base_url: str, service: Service, connections: Connections) -> None:
-        click.echo(f"The import ledger listens on {base_url} and keeps its data in {folder.path}.")
-        click.echo(f"Health: {base_url}/livez and {base_url}/readyz. Stop it with Ctrl-C.")
-        click.echo(f"Console: {base_url}/console/. `importledger user create` prints a link to sign in with.")
+        values = {"url": base_url, "folder": folder.path}
+        click.echo(_("The import ledger listens on {url} and keeps its data in {folder}.", **values))
+        click.echo(_("Health: {url}/livez and {url}/readyz. Stop it with Ctrl-C.", url=base_url))
+        click.echo(
+            _("Console: {url}/console/. `importledger user create` prints a link to sign in with.", url=base_url)
+        )
         if sys.stdout.isatty():  # otherwise a program reads JSON and the address
-            click.echo(f"The guide, with the first commands: {base_url}/docs/guide/")
+            click.echo(_("The guide, with the first commands: {url}/docs/guide/", url=base_url))
         service.supervisor.watch(stop)
 
     processes = (api_processes, workers)

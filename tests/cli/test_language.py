@@ -11,11 +11,12 @@ import click
 import pytest
 
 import cli
-from cli.language import LOCALE, NAME, WORDS
+from cli.language import LOCALE, NAME, WORDS, _, counted, translated
 from cli.main import importledger
 from cli.verbs import GROUPS
 from console.presentation.texts import catalogue
 from eventstore.aggregates.owner_task import SECOND_PERSON
+from eventstore.operations.backup import TABLES
 from tests.support.german import TERMS, texts_with, texts_without_term
 from tests.support.running import program
 
@@ -89,13 +90,17 @@ REQUIRED = {
 GERMAN_TEXTS = {str(message.id): str(message.string) for message in catalogue("de", LOCALE, NAME) if message.id}
 
 
+BACKUP_ROWS = {f"{name.replace('_', ' ').removesuffix('s')}{end}" for name in TABLES for end in ("", "s")}
+"""Names of the rows that `backup` counts."""
+
+
 def test_every_text_is_there_in_german() -> None:
     assert sorted(text for text in REQUIRED if not GERMAN_TEXTS.get(text)) == []
 
 
 def test_the_catalogue_has_no_unused_text() -> None:
     used = REQUIRED | placeholders() | {*texts_of(*CLICK.glob("*.py")), "required"}
-    others = {*sentences_of("cli", "embedded", "eventstore", "projections", "workers")}
+    others = {*sentences_of("cli", "embedded", "eventstore", "projections", "workers", "schemas"), *BACKUP_ROWS}
     unused = [text for text in GERMAN_TEXTS if text not in used and re.sub(r"\{[^}]*\}", "{}", text) not in others]
     assert unused == []
 
@@ -154,3 +159,29 @@ def test_english_does_not_load_the_catalogue() -> None:
     probe = program("--version", environment={"PYTHONPROFILEIMPORTTIME": "1"})
     assert "cli.language" in probe.stderr
     assert "babel" not in probe.stderr
+
+
+def test_sentences_of_other_packages_are_found_with_their_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    for text, german in GERMAN_TEXTS.items():
+        values = {name: f"value-{number}" for number, name in enumerate(dict(_places(text)))}
+        if values and text not in REQUIRED and "!r" not in text and not any(form for _, form in _places(text)):
+            assert translated(text.format_map(values)) == german.format_map(values)
+    assert translated("MISSING  1,000 events in all") == "MISSING  insgesamt 1.000 Ereignisse"
+
+
+def test_numbers_have_the_signs_of_the_language(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = {"events": counted(1, "event"), "seconds": 1.5, "rate": 12_000.0}
+    text = "{events} hashed again in {seconds:.1f} s, {rate:,.0f} a second"
+    assert _(text, **seconds) == "1 event hashed again in 1.5 s, 12,000 a second"
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    assert _(text, **seconds | {"events": counted(2000, "event")}) == (
+        "2.000 Ereignisse in 1,5 s neu berechnet, 12.000 je Sekunde"
+    )
+
+
+def test_findings_of_doctor_are_german(folder: Path) -> None:
+    shown = program("doctor", environment=GERMAN | {"IMPORTLEDGER_DATA_DIR": str(folder)}, check=False).stdout
+    assert re.search(r"^gut +settings +Alle Einstellungen sind gültig\.$", shown, re.M)
+    assert re.search(r"^falsch +database +Die Datenbank ist nicht erreichbar: ", shown, re.M)
+    assert re.search(r": \d+ gut, \d+ Warnung, \d+ falsch\.$", shown, re.M)
