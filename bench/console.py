@@ -65,7 +65,7 @@ def pages(user_id: str, key_id: str) -> list[str]:
         *("/console/personal-data/", "/console/suppliers/", f"/console/suppliers/{SUPPLIER}/", "/console/users/"),
         *(f"/console/suppliers/{SUPPLIER}/decide/?verb=release&run={RUN}", f"/console/users/{user_id}/"),
         *("/console/keys/", f"/console/keys/{key_id}/", "/console/system/", "/console/tasks/", "/console/password/"),
-        *("/console/proposals/", "/console/shortcuts/"),
+        *("/console/proposals/", "/console/shortcuts/", "/console/books/"),
     ]
 
 
