@@ -106,7 +106,11 @@ class Confirmation(click.Option):
     """Option that asks for confirmation in the user's language."""
 
     def prompt_for_value(self, ctx: click.Context) -> Any:
-        return click.confirm(_(self.prompt or ""))
+        question = _(self.prompt or "")
+        if not is_german():
+            return click.confirm(question)
+        answer = str(click.prompt(f"{question} [j/N]", default="n", show_default=False))
+        return answer.lower() in ("j", "ja", "y", "yes")
 
 
 class Help(click.HelpFormatter):

@@ -300,4 +300,4 @@ def _print_difference(difference: Difference) -> None:
         )
     click.echo(f"  {difference.table} {key}: {text}")
     if difference.cause:
-        click.echo(f"    {difference.cause}")
+        click.echo(f"    {translated(difference.cause)}")

@@ -9,9 +9,10 @@ from string import Formatter
 
 import click
 import pytest
+from click.testing import CliRunner
 
 import cli
-from cli.language import LOCALE, NAME, WORDS, _, counted, translated
+from cli.language import LOCALE, NAME, WORDS, Confirmation, _, counted, translated
 from cli.main import importledger
 from cli.verbs import GROUPS
 from console.presentation.texts import catalogue
@@ -185,3 +186,17 @@ def test_findings_of_doctor_are_german(folder: Path) -> None:
     assert re.search(r"^gut +settings +Alle Einstellungen sind gültig\.$", shown, re.M)
     assert re.search(r"^falsch +database +Die Datenbank ist nicht erreichbar: ", shown, re.M)
     assert re.search(r": \d+ gut, \d+ Warnung, \d+ falsch\.$", shown, re.M)
+
+
+@pytest.mark.parametrize(("answer", "is_confirmed"), [("j", True), ("Ja", True), ("n", False), ("", False)])
+def test_a_confirmation_takes_german_answers(monkeypatch: pytest.MonkeyPatch, answer: str, is_confirmed: bool) -> None:
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+
+    @click.command()
+    @click.confirmation_option(cls=Confirmation, prompt="Erase payloads, key and platform records permanently. Go on?")
+    def erase() -> None:
+        click.echo("confirmed")
+
+    output = CliRunner().invoke(erase, input=f"{answer}\n").output
+    assert "endgültig gelöscht. Fortfahren? [j/N]: " in output
+    assert ("confirmed" in output) == is_confirmed

@@ -116,6 +116,8 @@ def test_proposals_are_german_in_a_german_locale(cli: Cli, ledger: Ledger, tasks
     assert "Über den Vorschlag wurde bereits entschieden." in in_german("approve", task_id, "--yes", code=1)
     healed = in_german("projections", "heal", SUPPLIER, EXTERNALS[0])
     assert "import_status: neu aufgebaut\n" in healed
+    for words in (("proposals", task_id), ("projections", "heal", SUPPLIER, EXTERNALS[0]), revert):
+        assert in_german(*words, "--json") == cli(*words, "--json")
 
 
 @pytest.mark.promise("second-person")
