@@ -173,7 +173,7 @@ class SizedService:
 
     def _processor_s(self) -> float:
         """Return the CPU seconds of Postgres, of this process, and of its child processes that have ended."""
-        usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        usages = [resource.getrusage(processes) for processes in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         return sum(used.ru_utime + used.ru_stime for used in usages) + self.bench.postgres_s()
 
 

@@ -38,8 +38,8 @@ def address_to_save(here: str, lists: Collection[str]) -> str | None:
     parts = urlsplit(here)
     if parts.path not in lists or parts.netloc:
         return None
-    kept = [(name, value) for name, value in parse_qsl(parts.query) if name in _KEPT]
-    return parts.path + (f"?{urlencode(kept)}" if kept else "")
+    parameters = [(name, value) for name, value in parse_qsl(parts.query) if name in _KEPT]
+    return parts.path + (f"?{urlencode(parameters)}" if parameters else "")
 
 
 def _key(authority: AuthorityKey, user_id: str) -> str:

@@ -47,7 +47,7 @@ class ShownTask(msgspec.Struct, frozen=True, kw_only=True):
     subject: str
     address: str
     """Address of the subject's page, or ""."""
-    who: str
+    user: str
     eta_s: float | None
     """Estimated seconds until the end, at the rate since the task has started; None before the first progress."""
     numbers: dict[str, int]
@@ -77,7 +77,7 @@ async def shown_tasks(visit: Visit, tasks: Sequence[OwnerTask]) -> list[ShownTas
                 address=address,
                 eta_s=remaining_s(task.done, task.total, (now() - task.modified_at).total_seconds()),
                 numbers=_numbers(task),
-                who=_person(visit, task.user_id, people),
+                user=_person(visit, task.user_id, people),
                 decided_for=reasons[task.decided_for or ""],
                 decided_by=_person(visit, task.decided_by, people) if task.decided_by else "",
                 reason=None if is_about_person and task.reason else reasons[task.reason],

@@ -303,7 +303,11 @@ async def status_as_of(
     """Return the v2 status record up to a position; None if there was no import."""
     events = of_import(await newest_of_import(connection, supplier, external, upto, limit=2))
     record = status_record(events)
-    done = [(one.position, one.event.created_at) for one in events if isinstance(one.event, ImportProcessed)]
+    done = [
+        (recorded.position, recorded.event.created_at)
+        for recorded in events
+        if isinstance(recorded.event, ImportProcessed)
+    ]
     if record is None or record.status != "PROCESSED" or not done:
         return record
     position, created_at = done[-1]

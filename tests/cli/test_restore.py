@@ -169,7 +169,7 @@ def test_a_backup_without_a_signature_is_compared_with_a_checkpoint_that_was_kep
 def test_a_checkpoint_that_is_older_than_the_backup_leaves_a_tail_that_is_named(backup: Path, log: Log) -> None:
     unsigned(backup)
     edit(backup, "log_checkpoints", lambda rows: rows[:1])
-    (log.folder / "kept.note").write_text(log.kept.note)
+    (log.folder / "kept.note").write_text(log.first_checkpoint.note)
     code, output = invoked("restore", str(backup), "--against", str(log.folder / "kept.note"))
     assert (code, "NOT ANCHORED  no checkpoint covers the" in output) == (1, True), output
 

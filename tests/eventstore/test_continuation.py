@@ -54,7 +54,7 @@ def test_a_log_that_lost_its_end_is_signed_only_openly_and_verify_tells_it(log: 
     [sentence] = recorded_losses(log, lost)
     assert sentence.startswith(f"CONTINUED  since {sealed.checkpoint.time} the log continues from 450, lost 451–600: ")
     assert "600 events (kept by an auditor)" in sentence
-    assert log.problems(kept=True) == []
+    assert log.problems(with_first=True) == []
 
 
 @pytest.mark.promise("seal-continue-n-reason")
@@ -192,7 +192,7 @@ def invoked(*arguments: str) -> Result:
 def test_the_verbs_and_the_program_of_a_proof_tell_it(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     find(log, monkeypatch)
     kept, lost, proof = (log.folder / name for name in ("kept.note", "lost.note", "x.zip"))
-    kept.write_text(log.kept.note)
+    kept.write_text(log.first_checkpoint.note)
     lost.write_text(log.seal().note)
     failed_over(log)
     assert invoked("seal", "--continue-from", "450").exit_code == 2

@@ -18,7 +18,7 @@ from eventstore.log.ledger import Ledger
 from eventstore.log.recorder import Append, LedgerDatastore, LedgerRecorder
 from projections.queries.history import AsOf, MomentAhead
 from tests.support.make import NOON, stage, staged
-from tests.support.rows import asked_beside
+from tests.support.rows import run_query_beside
 from tests.support.running import wait_for
 from tests.support.times import set_log_time
 
@@ -38,7 +38,7 @@ def database_time(connection: psycopg.Connection[Any]) -> datetime:
 
 
 def position(connection: psycopg.Connection[Any], moment: AsOf) -> int | None:
-    found: int | None = asked_beside(connection, moment.position_in)
+    found: int | None = run_query_beside(connection, moment.position_in)
     return found
 
 
@@ -70,12 +70,12 @@ def test_a_time_is_the_last_position_that_was_recorded_until_then(
 def test_what_is_appended_later_changes_no_answer_also_where_older_times_are_in_disorder(
     admin: psycopg.Connection[Any], older: list[int], later: list[int], moment: int
 ) -> None:
-    asked = NOON + timedelta(seconds=moment)
+    queried_at = NOON + timedelta(seconds=moment)
     with admin.transaction(force_rollback=True):
         record(admin, 1, [NOON + timedelta(seconds=seconds) for seconds in older])
-        before = admin.execute("SELECT position_at(%s)", (asked,)).fetchall()
-        record(admin, len(older) + 1, [asked + timedelta(seconds=1 + seconds) for seconds in sorted(later)])
-        assert admin.execute("SELECT position_at(%s)", (asked,)).fetchall() == before
+        before = admin.execute("SELECT position_at(%s)", (queried_at,)).fetchall()
+        record(admin, len(older) + 1, [queried_at + timedelta(seconds=1 + seconds) for seconds in sorted(later)])
+        assert admin.execute("SELECT position_at(%s)", (queried_at,)).fetchall() == before
 
 
 @pytest.mark.promise("question-time-answered-same")

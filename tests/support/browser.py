@@ -40,21 +40,22 @@ TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 _AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text()
 _FAULTS = """async (tags) => {
   const found = await axe.run(document, { runOnly: { type: "tag", values: tags }, resultTypes: ["violations"] });
-  return found.violations.flatMap((one) => one.nodes.map((node) => one.id + ": " + node.html.slice(0, 200)));
+  const named = (violation) => violation.nodes.map((node) => violation.id + ": " + node.html.slice(0, 200));
+  return found.violations.flatMap(named);
 }"""
 _CUT = """() => {
   const width = document.documentElement.clientWidth, faults = [];
-  const scrolls = (one) => ["auto", "scroll"].includes(getComputedStyle(one).overflowX);
-  const isInBox = (one) => one.parentElement && (scrolls(one.parentElement) || isInBox(one.parentElement));
+  const scrolls = (element) => ["auto", "scroll"].includes(getComputedStyle(element).overflowX);
+  const isInBox = ({ parentElement: parent }) => parent && (scrolls(parent) || isInBox(parent));
   if (document.documentElement.scrollWidth > width) faults.push("the page must be moved sideways");
-  for (const one of document.querySelectorAll("body *")) {
-    const box = one.getBoundingClientRect(), style = getComputedStyle(one);
-    if (!box.width || !box.height || !one.checkVisibility()) continue;
-    if (one.closest(".unseen, .skip, svg, .chart, option, datalist")) continue;
+  for (const element of document.querySelectorAll("body *")) {
+    const box = element.getBoundingClientRect(), style = getComputedStyle(element);
+    if (!box.width || !box.height || !element.checkVisibility()) continue;
+    if (element.closest(".unseen, .skip, svg, .chart, option, datalist")) continue;
     const hides = ["hidden", "clip"].includes(style.overflowX) && style.textOverflow !== "ellipsis";
-    if (hides && one.scrollWidth > one.clientWidth + 1) faults.push("cut: " + one.outerHTML.slice(0, 160));
+    if (hides && element.scrollWidth > element.clientWidth + 1) faults.push("cut: " + element.outerHTML.slice(0, 160));
     const isBeyond = box.right > width + 1 || box.left < -1;
-    if (isBeyond && !isInBox(one)) faults.push("beyond: " + one.outerHTML.slice(0, 160));
+    if (isBeyond && !isInBox(element)) faults.push("beyond: " + element.outerHTML.slice(0, 160));
   }
   return faults.slice(0, 5);
 }"""
@@ -93,14 +94,14 @@ class Desk:
         self._base_url = base_url
         self._devtools = page.context.new_cdp_session(page)  # its pictures take half of the processor of Playwright's
         page.on("pageerror", lambda error: self.trouble.append(str(error)))
-        page.on("dialog", self._asked)
-        page.on("console", self._told)
+        page.on("dialog", self._dismiss)
+        page.on("console", self._collect_error)
 
-    def _asked(self, dialog: Any) -> None:
+    def _dismiss(self, dialog: Any) -> None:
         self.trouble.append(f"a dialog: {dialog.message}")
         dialog.dismiss()
 
-    def _told(self, message: Any) -> None:
+    def _collect_error(self, message: Any) -> None:
         if message.type == "error" and "status of 4" not in message.text:
             self.trouble.append(message.text)
 
@@ -115,12 +116,16 @@ class Desk:
 
     def unfold(self) -> None:
         """Open all details, except branches of trees, which are many and alike."""
-        opening = "document.querySelectorAll('main details:not(.tree details)').forEach((one) => { one.open = true; })"
+        opening = (
+            "document.querySelectorAll('main details:not(.tree details)').forEach((branch) => { branch.open = true; })"
+        )
         self.page.evaluate(opening)
 
     def menu(self, *, is_open: bool) -> None:
         """Open or close what stands behind one's name."""
-        self.page.evaluate("(is) => { const who = document.querySelector('.who'); if (who) who.open = is; }", is_open)
+        self.page.evaluate(
+            "(is) => { const menu = document.querySelector('.who'); if (menu) menu.open = is; }", is_open
+        )
 
     def faults(self) -> list[str]:
         """Return the violations that axe finds, by rule and place."""
@@ -133,10 +138,10 @@ class Desk:
         return list(self.page.evaluate(_CUT))
 
     def tab_to(self, is_there: str) -> None:
-        """Press Tab until the focused element, as `one` of a claim in JavaScript, is the one that is looked for."""
+        """Press Tab until the claim, in JavaScript about `element`, holds for the focused element."""
         for _ in range(150):
             self.page.keyboard.press("Tab")
-            if self.page.evaluate(f"((one) => {is_there})(document.activeElement)"):
+            if self.page.evaluate(f"((element) => {is_there})(document.activeElement)"):
                 return
         raise AssertionError(f"the keyboard does not reach it: {is_there}")
 
@@ -146,8 +151,8 @@ class Desk:
             return
         high = int(self.page.evaluate("document.documentElement.scrollHeight"))
         part = {"x": 0, "y": 0, "width": (self.page.viewport_size or WIDE)["width"], "height": min(high, MOST_HIGH)}
-        how = {"captureBeyondViewport": True, "clip": part | {"scale": 1}, "optimizeForSpeed": True}
-        taken = self._devtools.send("Page.captureScreenshot", how)
+        options = {"captureBeyondViewport": True, "clip": part | {"scale": 1}, "optimizeForSpeed": True}
+        taken = self._devtools.send("Page.captureScreenshot", options)
         (SCREENSHOTS / f"{name}.png").write_bytes(b64decode(taken["data"]))
 
 

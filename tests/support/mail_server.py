@@ -32,8 +32,10 @@ class Listening:
         self.letters.append(envelope.content)
         return "250 OK"
 
-    def authenticator(self, server: SMTP, session: Session, envelope: Envelope, method: str, told: Any) -> AuthResult:
-        self.logins.append(told.login.decode())
+    def authenticator(
+        self, server: SMTP, session: Session, envelope: Envelope, method: str, credentials: Any
+    ) -> AuthResult:
+        self.logins.append(credentials.login.decode())
         return AuthResult(success=True)
 
 

@@ -11,7 +11,7 @@ from eventstore.log.ledger import Ledger
 from projections.views.owner_task import OwnerTask, owner_task
 from tests.support.console import AUTHORITY
 from tests.support.databases import owner_of
-from tests.support.rows import asked_beside
+from tests.support.rows import run_query_beside
 from workers.followers.owner_tasks import OwnerTasks
 from workers.proposals import with_preview
 
@@ -58,5 +58,5 @@ class Tasks(OwnerTasks):
 
     def task(self, task_id: str) -> OwnerTask:
         with self.ledger.connection() as connection:
-            task: OwnerTask = asked_beside(connection, owner_task, task_id)
+            task: OwnerTask = run_query_beside(connection, owner_task, task_id)
             return task

@@ -17,19 +17,19 @@ def live_rows(connection: psycopg.Connection[Any], view: View) -> list[tuple[Any
     return sorted(connection.execute(f"SELECT {columns} FROM {view.name}".encode()).fetchall(), key=lambda row: row[:2])
 
 
-def asked(url: str, query: Callable[..., Awaitable[Any]], *arguments: Any, **named: Any) -> Any:
-    """The answer of a query of the api, which asks on a connection of its own."""
+def run_query(url: str, query: Callable[..., Awaitable[Any]], *arguments: Any, **named: Any) -> Any:
+    """Return the result of a query of the api, on a connection of its own."""
 
-    async def ask() -> Any:
+    async def run() -> Any:
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
             return await query(connection, *arguments, **named)
 
-    return asyncio.run(ask())
+    return asyncio.run(run())
 
 
-def asked_beside(connection: psycopg.Connection[Any], query: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
-    """The answer of a query of the api, asked of the database that this connection is to."""
-    return asked(make_conninfo(connection.info.dsn, password=connection.info.password), query, *arguments)
+def run_query_beside(connection: psycopg.Connection[Any], query: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+    """Return the result of a query of the api, on another connection to the same database."""
+    return run_query(make_conninfo(connection.info.dsn, password=connection.info.password), query, *arguments)
 
 
 def find_accounts(

@@ -50,15 +50,15 @@ def listens(url: str) -> bool:
         return probe.connect_ex(unquote(url.removeprefix("unix://"))) == 0
 
 
-def wait_for(claim: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
-    """Return when the claim holds. Fails with `what` if it does not hold in time.
+def wait_for(claim: Callable[[], bool], claim_text: str, timeout_s: float = 60.0) -> None:
+    """Return when the claim holds. Fails with `claim_text` if it does not hold in time.
 
     The pauses grow, since checking takes CPU time from the work that is waited for.
     """
     began = time.monotonic()
     while not claim():
         waited = time.monotonic() - began
-        assert waited < timeout_s, f"not in {timeout_s} s: {what}"
+        assert waited < timeout_s, f"not in {timeout_s} s: {claim_text}"
         time.sleep(min(max(0.05, waited / 10), 0.5))
 
 

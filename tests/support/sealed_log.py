@@ -54,7 +54,7 @@ class Log:
         assert self.problems() == [], self.problems()
 
     @property
-    def kept(self) -> CheckpointNote:
+    def first_checkpoint(self) -> CheckpointNote:
         """The first checkpoint, from before anybody could change it."""
         return CheckpointNote("kept", (self.folder / "first.note").read_text())
 
@@ -79,12 +79,12 @@ class Log:
         return sealed
 
     def problems(
-        self, key: LogKey = KEY, *, outside: bool = True, kept: bool = False, is_full: bool = True
+        self, key: LogKey = KEY, *, outside: bool = True, with_first: bool = False, is_full: bool = True
     ) -> list[str]:
         with psycopg.connect(self.urls.service) as connection:
             notes = [CheckpointNote(f"in the database, {size}", note) for size, note in self.checkpoints()]
             notes += [CheckpointNote(source, note) for source, note in self.outside.notes()] if outside else []
-            notes += [self.kept] if kept else []
+            notes += [self.first_checkpoint] if with_first else []
             found = verify_events(connection, [key.verifier], notes, is_full=is_full).problems
             found = found + verify_payloads(connection).problems
             found += verify_answers(connection).problems + guards_off(connection)

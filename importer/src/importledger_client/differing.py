@@ -101,7 +101,7 @@ class Differing:
                 for bucket in group
                 for number, digest in self._digests.get(bucket, {}).items()
             ]
-            found += self._asked(client, run, accounts, group)
+            found += self._requested(client, run, accounts, group)
         return self._compared(client, run, found, shows=shows)
 
     def lines(self, numbers: Iterable[str]) -> Iterator[bytes]:
@@ -157,7 +157,7 @@ class Differing:
         if group:
             yield group
 
-    def _asked(
+    def _requested(
         self, client: "Client", run: str, accounts: list[dict[str, Any]], buckets: Sequence[str], *, shows: bool = False
     ) -> list[AccountDifference]:
         content = {"buckets": buckets, "accounts": accounts}
@@ -173,7 +173,7 @@ class Differing:
                 break
             values = {number: values_of(decoded(content)) for number, content in group.items()}
             accounts = [_described(number, self._digest(number), of_account) for number, of_account in values.items()]
-            for difference in self._asked(client, run, accounts, [], shows=shows):
+            for difference in self._requested(client, run, accounts, [], shows=shows):
                 number = difference.external_account_number
                 compared[number] = self._fields(difference, values[number], shows=shows)
         all_found = [compared.get(each.external_account_number, Found(each)) for each in named]

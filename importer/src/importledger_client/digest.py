@@ -137,12 +137,12 @@ def _row(fields: Mapping[str, Field], value: str, names: dict[str, Any]) -> str:
         if field.kind == "list":
             documents.append(_list(field, source, names))
         elif field.kind == "object" and field.is_column:
-            kept = {name: inner for name, inner in field.fields.items() if inner.kind != "json"}
-            documents.append(f"(None if {source} is UNSET else {_copy(field.name, kept, source, names)})")
+            plain_fields = {name: inner for name, inner in field.fields.items() if inner.kind != "json"}
+            documents.append(f"(None if {source} is UNSET else {_copy(field.name, plain_fields, source, names)})")
             documents += [
                 f"(None if {source} is UNSET or {source}.{name} is UNSET else {source}.{name})"
                 for name in field.fields
-                if name not in kept
+                if name not in plain_fields
             ]
         elif field.kind == "object":
             scalars += [

@@ -128,13 +128,13 @@ class Engine:
         condition = f"regexp_full_match({column}, {_quoted(pattern)}) AND {column} NOT IN ({quoted})"
         return self.first(table, f"CASE WHEN {condition} THEN {column} END")
 
-    def filled(self, table: str, columns: Iterable[str], *, which: str = "") -> list[int]:
+    def filled(self, table: str, columns: Iterable[str], *, clause: str = "") -> list[int]:
         """Return the number of rows, then the number of filled cells of each column.
 
-        `columns` are the engine's names. `which` is SQL after the table's name that selects rows, such as a join.
+        `columns` are the engine's names. `clause` is SQL after the table's name that selects rows, such as a join.
         """
         counts = ", ".join(["count(*)", *(f"count({column})" for column in columns)])
-        return list(self._all(f"SELECT {counts} FROM r{self._numbers[table]} {which}")[0])
+        return list(self._all(f"SELECT {counts} FROM r{self._numbers[table]} {clause}")[0])
 
     def join(self, keys: Mapping[str, str], joins: Sequence[Join]) -> None:
         """Find the rows of each account: by the table's key column, else by the joins, parents first.
@@ -171,13 +171,13 @@ class Engine:
     def nowhere(self, table: str, columns: Iterable[str]) -> tuple[list[int], list[int]]:
         """Return the numbers of the rows that are in no account, and their filled cells in the form of `filled`."""
         number = self._numbers[table]
-        which = f"ANTI JOIN (SELECT row FROM p{number} UNION ALL SELECT row FROM o{number}) USING (row)"
-        rows = self._all(f"SELECT row FROM r{number} {which} ORDER BY row")
-        return [row for (row,) in rows], self.filled(table, columns, which=which)
+        clause = f"ANTI JOIN (SELECT row FROM p{number} UNION ALL SELECT row FROM o{number}) USING (row)"
+        rows = self._all(f"SELECT row FROM r{number} {clause} ORDER BY row")
+        return [row for (row,) in rows], self.filled(table, columns, clause=clause)
 
     def left_out(self, table: str, columns: Iterable[str]) -> list[int]:
         """Return the number of rows that were left out, and the number of their filled cells in each column."""
-        return self.filled(table, columns, which=f"SEMI JOIN o{self._numbers[table]} USING (row)")
+        return self.filled(table, columns, clause=f"SEMI JOIN o{self._numbers[table]} USING (row)")
 
     def repeated(self, table: str) -> list[int]:
         """Return the numbers of the rows that are in several accounts."""

@@ -5,7 +5,7 @@ from eventstore.proof.checkpoint_list import PAGE, checkpoint_page, newest_signe
 from eventstore.proof.checkpoints import LogKey
 from tests.support.databases import Admin
 from tests.support.make import NOON
-from tests.support.rows import asked
+from tests.support.rows import run_query
 
 KEY = LogKey.of("A" * 43)
 
@@ -22,6 +22,6 @@ def test_checkpoints_are_listed_in_pages(database: PostgresUrls, admin: Admin) -
     assert (newest[0].size, newest[2]) == (PAGE + 2, KEY.verifier)
 
     for before, sizes, next_before in ((None, [*range(PAGE + 2, 2, -1)], 3), (3, [2, 1], 0)):
-        page = asked(database.service, checkpoint_page, before)
+        page = run_query(database.service, checkpoint_page, before)
         assert all((checkpoint.key_name, bool(checkpoint.root)) == (KEY.name, True) for checkpoint in page.checkpoints)
         assert ([checkpoint.size for checkpoint in page.checkpoints], page.next_before) == (sizes, next_before)

@@ -354,7 +354,7 @@ def test_a_log_that_was_rewritten_and_signed_anew_fails_against_any_kept_checkpo
     checkpoints_deleted(log)
     log.seal()
     assert log.problems() == []  # possible with key, database and access to the place outside
-    assert_found(log.problems(kept=True), r"REWRITTEN  .*300 events .*kept")
+    assert_found(log.problems(with_first=True), r"REWRITTEN  .*300 events .*kept")
 
 
 def test_another_key_is_found(log: Log) -> None:
@@ -377,7 +377,7 @@ def test_a_new_key_goes_on_openly_from_what_the_former_one_has_signed(log: Log) 
     newest = log.seal(OTHER_KEY)
     assert newest.checkpoint.origin == OTHER_KEY.name
     with psycopg.connect(log.urls.service) as connection:
-        notes = [log.kept, *(CheckpointNote(source, note) for source, note in log.outside.notes())]
+        notes = [log.first_checkpoint, *(CheckpointNote(source, note) for source, note in log.outside.notes())]
         found = verify_events(connection, [KEY.verifier, OTHER_KEY.verifier], notes, is_full=True)
         assert (found.problems, found.checkpoints) == ([], 5)
         streams = [import_process.stream_of(SUPPLIER, f"BENCH-{number:07}") for number in (1, 315)]
@@ -410,7 +410,7 @@ def test_a_log_that_was_put_back_and_gone_on_with_is_neither_signed_nor_verified
 def test_what_is_not_anchored_is_named(log: Log) -> None:
     log.add(301, 310)
     with psycopg.connect(log.urls.service) as connection:
-        found = verify_events(connection, [KEY.verifier], [log.kept], is_full=True)
+        found = verify_events(connection, [KEY.verifier], [log.first_checkpoint], is_full=True)
     assert (found.head, found.anchored, found.checkpoints, found.problems) == (630, 300, 1, [])
 
 
@@ -458,9 +458,9 @@ def backed_up(log: Log) -> None:
 @pytest.mark.parametrize("change", [vacuumed, rebuilt, erased, upgraded, backed_up])
 def test_what_is_harmless_raises_nothing(log: Log, change: Callable[[Log], None]) -> None:
     change(log)
-    assert log.problems(kept=True) == []
+    assert log.problems(with_first=True) == []
     log.seal()
-    assert log.problems(kept=True) == []
+    assert log.problems(with_first=True) == []
     with psycopg.connect(log.urls.service) as connection:
         assert list(gaps(connection)) == []
 

@@ -5,7 +5,7 @@ from eventstore.log.ledger import Ledger
 from projections.auxiliary.troubles import read_troubles, report_troubles, reported_troubles, start_reporting
 from telemetry.supervision import Supervision, supervision
 from tests.support.databases import Admin
-from tests.support.rows import asked
+from tests.support.rows import run_query
 from tests.support.running import wait_for
 
 
@@ -38,7 +38,7 @@ def test_secrets_in_an_error_are_not_reported(database: PostgresUrls, admin: Adm
     here = Supervision()
     here.failed("relay", ValueError("key ilk_0123456789abcdef0123456789abcdef"))
     report_troubles(admin, "a", here.troubles())
-    [trouble] = asked(database.service, read_troubles)
+    [trouble] = run_query(database.service, read_troubles)
     assert "0123456789abcdef" not in trouble.error
 
 

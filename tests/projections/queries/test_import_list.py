@@ -15,7 +15,7 @@ from projections.queries import import_list
 from projections.queries.import_list import ListFilter, RowDetails, list_imports, names_of_imports, row_details
 from tests.support.following import follow
 from tests.support.make import NOON, an_account, encoded, start
-from tests.support.rows import asked
+from tests.support.rows import run_query
 from tests.support.times import set_log_time
 
 FAILED = "import_process_failed_validation"
@@ -61,7 +61,7 @@ def listing(ledger: Ledger, database: PostgresUrls) -> Listing:
                 assert page.next_after != after
                 after = page.next_after
 
-        found: list[str] = asked(database.service, pages)
+        found: list[str] = run_query(database.service, pages)
         return found
 
     return listed
@@ -140,16 +140,16 @@ def test_what_was_mended_is_told_from_what_still_fails(ledger: Ledger, listing: 
 def test_no_page_begins_where_none_has_ended(database: PostgresUrls) -> None:
     for nonsense in ("x", "-1", "1" * 19, "٣", "5~\0"):
         with pytest.raises(ValueError, match="not the start of a page"):
-            asked(database.service, list_imports, ListFilter(suppliers=("S",)), after=nonsense)
+            run_query(database.service, list_imports, ListFilter(suppliers=("S",)), after=nonsense)
 
 
 @pytest.mark.parametrize(("most", "number"), [(1, 1), (4, 4), (7, 7), (50, 12)])
 def test_names_of_matching_imports_are_the_list_up_to_a_limit(
     listing: Listing, database: PostgresUrls, most: int, number: int
 ) -> None:
-    names = asked(database.service, names_of_imports, ListFilter(suppliers=("S", "T")), most=most)
+    names = run_query(database.service, names_of_imports, ListFilter(suppliers=("S", "T")), most=most)
     assert [external for _, external in names] == ALL[:number]
-    failed = asked(
+    failed = run_query(
         database.service,
         names_of_imports,
         ListFilter(suppliers=("S", "T"), code="invalid_iban", is_problem=True),
@@ -161,16 +161,16 @@ def test_names_of_matching_imports_are_the_list_up_to_a_limit(
 def test_failed_rows_have_a_problem_of_their_failure_and_all_rows_have_details(
     listing: Listing, database: PostgresUrls
 ) -> None:
-    page = asked(database.service, list_imports, ListFilter(suppliers=("S", "T")))
+    page = run_query(database.service, list_imports, ListFilter(suppliers=("S", "T")))
     problems = {row.external_account_number: (row.error_code, row.error_path, row.problems) for row in page.imports}
     assert problems["08"] == ("invalid_iban", PLACE, 1)
     assert problems["11"] == ("given_up", "", 1)
     assert problems["10"] == (None, "", 1)
-    narrowed = asked(database.service, list_imports, ListFilter(suppliers=("S", "T"), code=FAILED))
+    narrowed = run_query(database.service, list_imports, ListFilter(suppliers=("S", "T"), code=FAILED))
     assert {row.error_code for row in narrowed.imports} == {FAILED}
-    details = asked(database.service, row_details, page.imports)
+    details = run_query(database.service, row_details, page.imports)
     assert details[stream_of("S", "02")] == RowDetails(
         stream=stream_of("S", "02"), names="lukas muller", postcode="60311", run="r1"
     )
     assert details[stream_of("T", "11")].run == ""
-    assert asked(database.service, row_details, []) == {}
+    assert run_query(database.service, row_details, []) == {}

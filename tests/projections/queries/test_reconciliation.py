@@ -36,7 +36,7 @@ from projections.queries.reconciliation import (
 )
 from tests.support.following import follow
 from tests.support.make import an_account
-from tests.support.rows import asked
+from tests.support.rows import run_query
 from tests.support.staging import SUPPLIER, stage
 from workers.actors.process_imports import ImportProcessor
 from workers.actors.reconcile import Reconciler
@@ -68,7 +68,7 @@ def requested(database: PostgresUrls, name: str = "r", reached: int = 1) -> Reco
     async def query(connection: psycopg.AsyncConnection[Any]) -> Reconciliation:
         return await request(connection, SUPPLIER, name, reached=reached, accounts=ACCOUNTS)
 
-    job = asked(database.service, query)
+    job = run_query(database.service, query)
     assert isinstance(job, Reconciliation)
     return job
 
@@ -186,10 +186,10 @@ def test_a_cancelled_job_stops_at_the_next_portion(connection: Connection[Any], 
     job = requested(database).job
     taken = claim(connection, job, 3)
     assert taken is not None
-    cancelled = asked(database.service, cancel, SUPPLIER, "r")
+    cancelled = run_query(database.service, cancel, SUPPLIER, "r")
     assert cancelled.job == job
     assert add_portion(connection, taken, 3) is None
-    assert asked(database.service, cancel, SUPPLIER, "r") is None
+    assert run_query(database.service, cancel, SUPPLIER, "r") is None
     assert requested(database).job != job
 
 
@@ -206,7 +206,7 @@ def test_a_result_is_returned_once_and_again_only_while_nothing_happens(run: Led
     job = requested(database).job
     work(run)
     assert requested(database, reached=2).job == job  # it was not delivered yet
-    asked(database.service, note_delivery, job)
+    run_query(database.service, note_delivery, job)
     assert requested(database, reached=1).job == job
     assert requested(database, reached=2).job != job
 
@@ -230,11 +230,11 @@ def test_a_supplier_has_few_jobs_at_a_time(run: Ledger, database: PostgresUrls) 
 
 @pytest.mark.promise("run-cannot-added-up")
 def test_why_there_is_no_progress(database: PostgresUrls, run: Ledger, connection: Connection[Any]) -> None:
-    assert "worker" in asked(database.service, reason_no_progress)
+    assert "worker" in run_query(database.service, reason_no_progress)
     with alive(database, 1):
-        assert "relay" in asked(database.service, reason_no_progress)
+        assert "relay" in run_query(database.service, reason_no_progress)
         connection.execute("SELECT pg_advisory_lock(%s)", (locks.RELAY,))
-        assert asked(database.service, reason_no_progress) is None
+        assert run_query(database.service, reason_no_progress) is None
         stage(run, an_account(SUPPLIER, 99))
-        assert "Imports are waiting" in asked(database.service, reason_no_progress)
+        assert "Imports are waiting" in run_query(database.service, reason_no_progress)
         connection.execute("SELECT pg_advisory_unlock(%s)", (locks.RELAY,))

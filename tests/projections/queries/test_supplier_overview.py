@@ -20,7 +20,7 @@ from projections.queries.supplier_overview import (
 from projections.views.throughput import recent_activity
 from tests.support.following import follow
 from tests.support.make import NOON, stage, start
-from tests.support.rows import asked
+from tests.support.rows import run_query
 from tests.support.times import set_log_time
 
 
@@ -61,18 +61,18 @@ def test_suppliers_stand_as_the_log_says(ledger: Ledger, database: PostgresUrls)
     ledger.execute(stream_of("S", "1"), failed, at=NOON, by="t")
     follow(ledger)
 
-    async def asked(reach: list[str] | None) -> tuple[list[str], list[SupplierStanding]]:
+    async def overview(reach: list[str] | None) -> tuple[list[str], list[SupplierStanding]]:
         async with await psycopg.AsyncConnection.connect(database.service, autocommit=True) as connection:
             at = NOON + timedelta(minutes=3, seconds=20)
             return await supplier_codes(connection, reach), await supplier_standings(connection, reach, at)
 
-    codes, [one, other] = asyncio.run(asked(None))
+    codes, [one, other] = asyncio.run(overview(None))
     assert codes == ["S", "T"]
     assert one.by_status == {"PENDING": 2, "PROCESSED": 1, "ERRORED": 1}
     assert (one.per_minute, one.received_per_minute) == (0.4, 0.8)
     assert one.oldest_waiting_at == NOON + timedelta(seconds=2)
     assert (other.status, other.reason, other.total, other.oldest_waiting_at) == ("paused", "wait", 0, None)
-    within: Any = asyncio.run(asked(["T"]))
+    within: Any = asyncio.run(overview(["T"]))
     assert (within[0], [one.code for one in within[1]]) == (["T"], ["T"])
 
 
@@ -90,12 +90,12 @@ def test_suppliers_that_need_attention_come_first_in_pages(ledger: Ledger, datab
         failed = FailImport(start=2, code="given_up", detail="No.")
         ledger.execute(stream_of("D", f"{number}"), failed, at=NOON, by="t")
     follow(ledger)
-    whole = asked(database.service, supplier_standings, None, NOON)
+    whole = run_query(database.service, supplier_standings, None, NOON)
     assert [(one.code, one.attention) for one in whole] == [("C", 3), ("D", 2), ("B", 0), ("A", 0)]
     for place, one in enumerate(whole):
-        later = asked(database.service, supplier_standings, None, NOON, after=one.sort_key)
+        later = run_query(database.service, supplier_standings, None, NOON, after=one.sort_key)
         assert [other.code for other in later] == [other.code for other in whole[place + 1 :]]
-    counts = asked(database.service, counts_by_status, ["C", "D"])
+    counts = run_query(database.service, counts_by_status, ["C", "D"])
     assert counts == {"C": {"PENDING": 3}, "D": {"ERRORED": 2}}
 
 
@@ -104,5 +104,5 @@ def test_recent_activity_has_a_number_for_each_five_minutes(ledger: Ledger, data
     for command in (stage(), start(), CompleteImport(start=2, account_number="A-1")):
         ledger.execute(stream_of("S", "1"), command, at=NOON, by="t")
     follow(ledger)
-    recent = asked(database.service, recent_activity, ["S", "T"], NOON + timedelta(minutes=7))
+    recent = run_query(database.service, recent_activity, ["S", "T"], NOON + timedelta(minutes=7))
     assert recent == {"S": (0,) * 10 + (1, 0), "T": (0,) * 12}

@@ -56,7 +56,7 @@ from projections.views.import_status import import_statuses, transfer_status
 from tests.support.databases import Admin
 from tests.support.following import attach, follow
 from tests.support.make import an_account, changed, encoded, start
-from tests.support.rows import asked, find_accounts
+from tests.support.rows import find_accounts, run_query
 from tests.support.staging import SUPPLIER, stage
 from workers.actors.process_imports import ImportProcessor
 
@@ -140,7 +140,7 @@ def test_a_reverted_run_is_gone_from_the_platform_and_stays_in_the_log(
     follow(ledger)
     assert not any(on_the_platform(admin).values())
     assert find_accounts(admin, external(1), None).accounts == []
-    [(_, status)] = asked(database.service, import_statuses, [(SUPPLIER, external(1))]).items()
+    [(_, status)] = run_query(database.service, import_statuses, [(SUPPLIER, external(1))]).items()
     assert (status.status, status.service_identifier, status.latest_error) == ("CANCELLED", None, None)
     assert (transfer_status(status).status, transfer_status(status).service_account_number) == ("UNKNOWN", "")
     recorded = ledger.history(stream_of(SUPPLIER, external(1)))[-1]
@@ -252,17 +252,17 @@ def test_released_accounts_are_never_reverted_and_show_it(
 ) -> None:
     push(ledger, 1)
     push(ledger, 2, run="friday")
-    assert asked(database.service, run_released_at, SUPPLIER, "monday") is None
+    assert run_query(database.service, run_released_at, SUPPLIER, "monday") is None
     assert release(owner, SUPPLIER, "monday", "checked", by="operator:t")
     assert not release(owner, SUPPLIER, "monday", "checked", by="operator:t")
     assert preview(owner, named(1, 2)) == Reverted(reverted=1, kept={"release": 1}, failed=0)
     [(released_at,)] = rows_of(admin, "SELECT released_at FROM account_release")
-    assert asked(database.service, account_released_at, SUPPLIER, external(1)) == released_at
-    assert asked(database.service, run_released_at, SUPPLIER, "monday") == released_at
-    statuses = asked(database.service, import_statuses, [(SUPPLIER, external(n)) for n in (1, 2)])
+    assert run_query(database.service, account_released_at, SUPPLIER, external(1)) == released_at
+    assert run_query(database.service, run_released_at, SUPPLIER, "monday") == released_at
+    statuses = run_query(database.service, import_statuses, [(SUPPLIER, external(n)) for n in (1, 2)])
     shown = {name: b'"released_at"' in encoded(status) for (_, name), status in statuses.items()}
     assert shown == {external(1): True, external(2): False}
-    imports, _ = asked(database.service, run_imports, (0, ""), supplier=SUPPLIER, run="monday", status=None)
+    imports, _ = run_query(database.service, run_imports, (0, ""), supplier=SUPPLIER, run="monday", status=None)
     assert [one.released_at for one in imports] == [released_at]
     push(ledger, 3)
     assert preview(owner, RUN) == Reverted(reverted=1, kept={"release": 1}, failed=0)
@@ -271,7 +271,7 @@ def test_released_accounts_are_never_reverted_and_show_it(
         assert releasable(connection, SUPPLIER, "", most=1) == 1
     assert release(owner, SUPPLIER, "", "all", by="t")
     assert revert(owner, named(1, 2, 3), "r", by="t") == Reverted(reverted=0, kept={"release": 3}, failed=0)
-    assert asked(database.service, account_released_at, SUPPLIER, external(1)) == released_at, "the first counts"
+    assert run_query(database.service, account_released_at, SUPPLIER, external(1)) == released_at, "the first counts"
     assert_everything_agrees(database, admin)
 
 
@@ -290,8 +290,8 @@ def test_a_complete_supplier_is_released_also_what_is_processed_meanwhile_and_af
         [(created_at,)] = rows_of(
             admin, "SELECT account_created_at FROM import_status WHERE external_account_number = %s", external(2)
         )
-        assert asked(database.service, account_released_at, SUPPLIER, external(2)) == created_at
-        assert asked(database.service, run_released_at, SUPPLIER, "monday") == created_at
+        assert run_query(database.service, account_released_at, SUPPLIER, external(2)) == created_at
+        assert run_query(database.service, run_released_at, SUPPLIER, "monday") == created_at
         ledger.execute(
             suppliers.stream_of(SUPPLIER), ongoing, at=now(), by="t", write_rows=apart_from_reverts(SUPPLIER)
         )

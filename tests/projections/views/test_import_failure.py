@@ -28,7 +28,7 @@ from projections.views.import_failure import (
 from tests.support.databases import Admin
 from tests.support.following import follow
 from tests.support.make import NOON, stage, start
-from tests.support.rows import asked
+from tests.support.rows import run_query
 from tests.support.times import set_log_time
 
 IBAN, NAME = "invalid_iban@payment_instructions.0.iban", "blank@customers.1.family_name"
@@ -44,7 +44,7 @@ def failed(*problems: str, start: int = 2) -> FailImport:
 
 
 def counts(database: PostgresUrls, suppliers: list[str], days: int = 2) -> list[FailureCount]:
-    found: list[FailureCount] = asked(database.service, failure_counts, suppliers, date(2026, 11, 2), days=days)
+    found: list[FailureCount] = run_query(database.service, failure_counts, suppliers, date(2026, 11, 2), days=days)
     return found
 
 
@@ -108,23 +108,23 @@ def test_causes_are_numbers_of_all_suppliers_with_days_and_newest_examples(
     fail(ledger, "T", "6", IBAN, NAME)
     follow(ledger)
     today = date(2026, 11, 2)
-    causes: list[FailureCause] = asked(database.service, failure_causes, ["S", "T"], today, days=3)
+    causes: list[FailureCause] = run_query(database.service, failure_causes, ["S", "T"], today, days=3)
     iban, name = ("invalid_iban", "payment_instructions[].iban"), ("blank", "customers[].family_name")
     assert [(cause.code, cause.path, cause.open, cause.days, cause.suppliers) for cause in causes] == [
         (*iban, 6, (0, 5, 1), ("S", "T")),
         (*name, 1, (0, 0, 1), ("T",)),
     ]
     assert [(cause.first.day, cause.last.day) for cause in causes] == [(1, 2), (2, 2)]
-    examples = asked(database.service, failure_examples, causes)
+    examples = run_query(database.service, failure_examples, causes)
     assert [(one.supplier, one.external_account_number, one.run) for one in examples[iban]] == [
         ("T", "6", ""),
         ("S", "4", "r"),
         ("S", "3", ""),
     ]
-    [other] = asked(database.service, failure_causes, ["S", "T"], today, days=3, after=causes[0].sort_key)
+    [other] = run_query(database.service, failure_causes, ["S", "T"], today, days=3, after=causes[0].sort_key)
     assert (other.code, other.path) == name
-    assert asked(database.service, failure_causes, [], today, days=3) == []
-    assert asked(database.service, failure_examples, []) == {}
+    assert run_query(database.service, failure_causes, [], today, days=3) == []
+    assert run_query(database.service, failure_examples, []) == {}
 
 
 def fail(ledger: Ledger, supplier: str, external: str, *problems: str, run: str = "") -> None:

@@ -22,7 +22,7 @@ from tests.support.following import follow
 from tests.support.make import an_account
 from tests.support.make import stage as stage_run
 from tests.support.problems import INVALID, MISSING, failed
-from tests.support.rows import asked
+from tests.support.rows import run_query
 from tests.support.staging import SUPPLIER, stage
 from workers.actors.process_imports import ImportProcessor
 from workers.followers.projector import Projector
@@ -35,7 +35,7 @@ def test_a_failure_counts_once_in_its_run_as_in_the_statistics(ledger: Ledger, d
     with ledger.connection() as connection:
         while projector.advance(connection, IMPORT_RUN):
             pass
-    state = asked(database.service, run_state, "S", "r")
+    state = run_query(database.service, run_state, "S", "r")
     assert [(error.code, error.path, error.number) for error in state.record.errors] == [
         (INVALID, "", 1),
         ("path_does_not_exist_in_file_store", "statements[].statement_path", 1),
@@ -71,7 +71,7 @@ def test_accounts_that_join_many_runs_count_there_in_the_state_that_each_run_fou
             if is_one_by_one:
                 follow(ledger)
         follow(ledger)
-        runs = [asked(database.service, run_state, SUPPLIER, f"{name}{is_one_by_one}") for name in "abc"]
+        runs = [run_query(database.service, run_state, SUPPLIER, f"{name}{is_one_by_one}") for name in "abc"]
         records.append([run.record.by_status for run in runs])
     together, one_by_one = records
     assert together == one_by_one
@@ -84,12 +84,12 @@ def test_runs_are_listed_in_pages_in_the_order_in_which_they_began(ledger: Ledge
     follow(ledger)
     listed, after = [], ""
     while True:
-        states, after = asked(database.service, partial(runs_page, after=after, limit=2), SUPPLIER)
+        states, after = run_query(database.service, partial(runs_page, after=after, limit=2), SUPPLIER)
         listed.append([state.record.run for state in states])
         if not after:
             break
     assert listed == [["c", "a"], ["b", "d"], ["e"]]
-    assert asked(database.service, partial(runs_page, after="gone", limit=2), SUPPLIER) == ([], "")
+    assert run_query(database.service, partial(runs_page, after="gone", limit=2), SUPPLIER) == ([], "")
 
 
 def test_new_names_of_runs_are_admitted_up_to_a_limit_by_the_role_of_the_api(
@@ -110,8 +110,8 @@ def test_runs_of_several_suppliers_are_listed_newest_first(ledger: Ledger, datab
     for supplier, run in (("S", "a"), ("T", "a"), ("S", "b")):
         ledger.execute(import_stream(supplier, f"{supplier}{run}"), stage_run(run=run), at=now(), by="t")
     follow(ledger)
-    whole = asked(database.service, newest_runs, ["S", "T"], limit=9)
+    whole = run_query(database.service, newest_runs, ["S", "T"], limit=9)
     assert [state.key for state in whole] == [("S", "b"), ("T", "a"), ("S", "a")]
     assert [state.record.by_status for state in whole] == [{"PENDING": 1}] * 3
-    assert asked(database.service, newest_runs, ["S", "T"], before=whole[0].sort_key, limit=1) == whole[1:2]
-    assert [state.key for state in asked(database.service, newest_runs, ["T"], limit=9)] == [("T", "a")]
+    assert run_query(database.service, newest_runs, ["S", "T"], before=whole[0].sort_key, limit=1) == whole[1:2]
+    assert [state.key for state in run_query(database.service, newest_runs, ["T"], limit=9)] == [("T", "a")]

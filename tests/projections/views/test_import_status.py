@@ -24,7 +24,7 @@ from tests.support.commands import COMMANDS
 from tests.support.databases import Admin
 from tests.support.make import NOON, stage, start
 from tests.support.problems import INVALID, MISSING, failed
-from tests.support.rows import asked, live_rows
+from tests.support.rows import live_rows, run_query
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def imports(shared_database: PostgresUrls) -> PostgresUrls:
     ],
 )
 def test_imports_are_listed_by_status_and_code(imports: PostgresUrls, wanted: ImportFilter, expected: str) -> None:
-    page = asked(imports.service, imports_page, "S", wanted)
+    page = run_query(imports.service, imports_page, "S", wanted)
     assert "".join(one.external_account_number for one in page.imports) == expected
     assert page.next_after is None
 
@@ -70,7 +70,7 @@ def test_imports_are_listed_by_status_and_code(imports: PostgresUrls, wanted: Im
 def test_pages_follow_each_other_without_gap_or_repeat(imports: PostgresUrls, limit: int) -> None:
     found, after, pages = "", 0, 0
     while True:
-        page = asked(imports.service, imports_page, "S", ImportFilter(after=after, limit=limit))
+        page = run_query(imports.service, imports_page, "S", ImportFilter(after=after, limit=limit))
         found += "".join(one.external_account_number for one in page.imports)
         pages += 1
         if page.next_after is None:

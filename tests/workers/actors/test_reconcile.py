@@ -16,7 +16,7 @@ from projections.queries import reconciliation
 from projections.queries.reconciliation import Reconciliation, cancel, request, waiting_jobs
 from tests.support.following import follow
 from tests.support.make import an_account
-from tests.support.rows import asked
+from tests.support.rows import run_query
 from tests.support.staging import SUPPLIER, stage
 from workers.actors import reconcile
 from workers.actors.process_imports import ImportProcessor
@@ -27,7 +27,7 @@ def requested(database: PostgresUrls, run: str = "r") -> Reconciliation:
     async def query(connection: psycopg.AsyncConnection[Any]) -> Reconciliation:
         return await request(connection, SUPPLIER, run, reached=1, accounts=1)
 
-    job = asked(database.service, query)
+    job = run_query(database.service, query)
     assert isinstance(job, Reconciliation)
     return job
 
@@ -81,6 +81,6 @@ def test_a_job_takes_turns_with_others_and_goes_on_alone(
     assert requested(database, "large").accounts_done == 1
     with psycopg.connect(database.service, autocommit=True) as connection:
         assert waiting_jobs(connection) == [other, large]
-    asked(database.service, partial(cancel, supplier=SUPPLIER, run="other"))
+    run_query(database.service, partial(cancel, supplier=SUPPLIER, run="other"))
     reconciler.work([large])
     assert requested(database, "large").has_ended
