@@ -69,8 +69,14 @@ def pages(user_id: str, key_id: str) -> list[str]:
     ]
 
 
-UNTIMED = ("/imports/export/", "/sign-in/", "/sign-in/{token}/", "/openid/", "/openid/answer/")
-"""Pages that are as long as the list that they export, or of visitors who have not signed in."""
+UNTIMED = (
+    *("/imports/export/", "/sign-in/", "/sign-in/{token}/", "/openid/", "/openid/answer/"),
+    *("/books/{book}/", "/books/{book}/edit/", "/books/{book}/files/{name}/", "/books/{book}/rows/"),
+    "/books/{book}/steps/{step}/",
+)
+"""Pages that are as long as the list that they export, of visitors who have not signed in, or of one book, which read
+no import.
+"""
 
 
 def fill(service: SizedService, imports: int, jobs: int, screen: Console) -> None:

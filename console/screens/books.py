@@ -3,17 +3,20 @@
 import asyncio
 import csv
 import io
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime
 from functools import partial
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import msgspec
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from psycopg import AsyncConnection
+from starlette.responses import JSONResponse, Response
 
 from api.description.catalogue import CATALOGUE
 from api.description.problem_sentences import sentence_at
 from api.http.errors import not_found
+from api.http.lists import ListFormat
 from api.http.responses import CALLERS, read_body
 from console.access.visit import ROOT, Visit, action, page, upload
 from console.books.commands import (
@@ -62,6 +65,7 @@ MAX_KINDS, MAX_EXAMPLES = 50, 3
 """Kinds of errors on the page, and accounts of each."""
 MAX_SEARCHED_BYTES = 200_000_000
 """Size of a file in which the page looks for a row."""
+_BYTES: ListFormat[bytes] = ListFormat(media_type="application/octet-stream", encode=b"".join)
 _NEARBY = 2
 """Lines before and after a row."""
 _CODES = frozenset(entry.code for entry in CATALOGUE)
@@ -185,11 +189,17 @@ async def download(visit: Visit) -> Response:
     file = None if name.startswith(".") else await visit.read(file_of, book.book, name)
     if file is None:
         raise not_found()
-    headers = {
-        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}",
-        "Content-Length": str(file.size),
-    }
-    return StreamingResponse(_chunks(visit, book.book, name), headers=headers, media_type="application/octet-stream")
+    headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
+    query = partial(_chunk, book=book.book, name=name)
+    return await visit.services.lists.answer(visit, query, 0, _BYTES, headers)
+
+
+async def _chunk(
+    connection: AsyncConnection[Any], number: int, book: str, name: str
+) -> tuple[Sequence[bytes], int | None]:
+    """Return a chunk of a file as a page of a list."""
+    chunk = await read_chunk(connection, book, name, number)
+    return ([], None) if chunk is None else ([chunk], number + 1)
 
 
 @action("/books/{book}/files/{name}/delete/", roles=IMPORTERS)
