@@ -78,7 +78,7 @@ async def show_personal_data(visit: Visit) -> Response:
     if not MIN_REASON <= len(content) <= MAX_REASON:
         raise visit.refusal(
             400,
-            N_("The reason must have %(least)s to %(most)s characters, such as the number of the customer's request."),
+            N_("The reason must have %(least)s to %(most)s characters. Example: the number of the customer's request."),
             least=MIN_REASON,
             most=MAX_REASON,
         )
