@@ -30,6 +30,8 @@ _ARGUMENTS: Mapping[str, frozenset[str]] = {
     "reconcile": frozenset({"language"}),
 }
 """Arguments of each kind of step. Files are separated by line feeds; the first one has the accounts."""
+ONLINE = ("rehearse", "errors", "push", "reconcile")
+"""Steps that call the api."""
 _MAPPED_ONLY = ("check", "values")
 
 STEP_ERRORS: Mapping[str, str] = {
@@ -67,6 +69,11 @@ def refuse_name(name: str) -> None:
             'or one of / \\ : * ? [ ] " < > |',
             "Der Name einer Datei darf nicht mit Punkt, Bindestrich oder Leerzeichen beginnen und keine Steuerzeichen "
             'und keines von / \\ : * ? [ ] " < > | enthalten.',
+        )
+    if _OF_STEPS.search(name):
+        raise BookRefused(
+            "A file must not have the name of a file that steps write, such as a manifest or certificate.",
+            "Eine Datei darf nicht heißen wie eine, die Schritte schreiben, etwa ein Manifest oder Zertifikat.",
         )
 
 

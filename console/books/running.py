@@ -27,7 +27,7 @@ import msgspec
 import structlog
 from psycopg import Connection
 
-from console.books.commands import MAPPING, NOTES, percent_in, words_of
+from console.books.commands import MAPPING, NOTES, ONLINE, percent_in, words_of
 from console.books.writing import (
     MAX_BOOK_BYTES,
     MIN_FREE_BYTES,
@@ -75,9 +75,13 @@ SET runner = %(runner)s, attempt = attempt + 1, lease_until = clock_timestamp() 
     started_at = coalesce(started_at, clock_timestamp())
 FROM books AS b
 WHERE b.book = s.book AND b.key IS NOT NULL AND s.step = (
-    SELECT step FROM book_steps
-    WHERE state = 'waiting' OR state IN ('running', 'pausing') AND lease_until < clock_timestamp()
-    ORDER BY number LIMIT 1 FOR UPDATE SKIP LOCKED)
+    SELECT step FROM book_steps JOIN books AS o USING (book)
+    WHERE (state = 'waiting' OR state IN ('running', 'pausing') AND lease_until < clock_timestamp())
+      AND NOT EXISTS (
+        SELECT FROM book_steps AS r JOIN books AS p USING (book)
+        WHERE p.organisation = o.organisation AND r.state IN ('running', 'pausing')
+          AND r.lease_until >= clock_timestamp())
+    ORDER BY number LIMIT 1 FOR UPDATE OF book_steps SKIP LOCKED)
 RETURNING s.step, s.book, b.supplier, b.organisation, b.run, b.key, s.kind, s.command, s.arguments, s.state,
     s.preview, s.mac, s.holder, s.expires_at, s.attempt, s.expires_at > clock_timestamp() AS is_timely
 """  # noqa: S608 - a constant
@@ -98,6 +102,7 @@ SELECT book FROM books AS b
 WHERE key IS NOT NULL AND touched_at < clock_timestamp() - %s AND NOT EXISTS (
     SELECT FROM book_steps AS s WHERE s.book = b.book AND s.state IN ('waiting', 'running', 'pausing'))
 """
+_IS_OWN = "SELECT FROM book_steps WHERE step = %s AND runner = %s AND state IN ('running', 'pausing')"
 _TOUCH = "UPDATE books SET touched_at = clock_timestamp() WHERE book = %s"
 
 logger = structlog.get_logger()
@@ -253,7 +258,7 @@ class BookSteps:
     def _run(self, step: Claimed, folder: Path, output: Output) -> tuple[int, str]:
         """Run the command in the folder, and return its exit code and the state of the step."""
         words = words_of(step.kind, step.supplier, step.run, step.given)
-        if step.kind in ("rehearse", "push", "errors", "reconcile") and not _LOOPBACK.match(self._url):
+        if step.kind in ONLINE and not _LOOPBACK.match(self._url):
             words.append("--insecure-http")  # an address of this machine: the token does not leave the machine
         proposal = folder / f"{MAPPING}.new"
         with proposal.open("wb") as proposed:
@@ -267,7 +272,7 @@ class BookSteps:
                 start_new_session=True,
             )
         try:
-            state = self._watch(step, child, output)
+            state = self._watch(step, folder, child, output)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
@@ -282,8 +287,11 @@ class BookSteps:
             return code, "ended"
         return code, state
 
-    def _watch(self, step: Claimed, child: "subprocess.Popen[bytes]", output: Output) -> str:
-        """Read the output until the child has ended; return the state of the step if it has not succeeded."""
+    def _watch(self, step: Claimed, folder: Path, child: "subprocess.Popen[bytes]", output: Output) -> str:
+        """Read the output until the child has ended; return the state of the step if it has not succeeded.
+
+        Raises StepFailed if the step has lasted too long, or the disk has no more space for others.
+        """
         pipe = child.stderr if step.kind == "init" else child.stdout
         assert pipe is not None
         state, beat_at, kill_at, is_open = "failed", 0.0, float("inf"), True
@@ -300,10 +308,16 @@ class BookSteps:
             if now >= beat_at:
                 beat_at = now + BEAT_S
                 wanted = self._beat(step, output)
+                if not wanted:
+                    child.kill()
+                    raise StepFailed("expired")
                 if self._stop.is_set() or wanted != "running":
-                    state = {"pausing": "paused", "running": "waiting"}.get(wanted, "failed")
+                    state = "paused" if wanted == "pausing" else "waiting"
                     child.terminate()
                     kill_at = min(kill_at, now + KILL_AFTER_S)
+                if shutil.disk_usage(folder).free < MIN_FREE_BYTES:
+                    child.kill()
+                    raise StepFailed("no_space")
             if now >= kill_at:
                 child.kill()
         return state
@@ -323,11 +337,13 @@ class BookSteps:
         with self._ledger.connection() as connection, connection.transaction():
             if not rows_of(connection, "SELECT FROM books WHERE book = %s AND key IS NOT NULL FOR UPDATE", step.book):
                 raise StepFailed("erased")
+            if not rows_of(connection, _IS_OWN, step.step, self._runner):  # another process has taken the step
+                raise StepFailed("lost")
             changed = sum(size for name, (size, _) in after.items() if before.get(name) != after[name])
             if sum(size for size, _ in after.values()) > MAX_BOOK_BYTES:
                 raise StepFailed("too_large")
             try:
-                refuse_full(connection, changed)
+                refuse_full(connection, step.organisation, changed)
             except BooksFull:
                 raise StepFailed("no_space") from None
             for name, state in after.items():

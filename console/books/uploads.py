@@ -183,6 +183,7 @@ class _Upload:
         return name
 
     async def _store(self, piece: bytes, *, is_last: bool) -> None:
+        await self._visit.confirm()
         named = (reach_of(self._visit), self._book, self.name, self._offset, piece)
         self._offset = await self._visit.written(self._books.add, *named, is_last=is_last)
 

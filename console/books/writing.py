@@ -14,6 +14,7 @@ import msgspec
 from psycopg import Connection
 
 from console.books.commands import (
+    ONLINE,
     RUN_NAME,
     BookRefused,
     command_of,
@@ -51,13 +52,17 @@ from workers.proposals import are_independent
 
 MAX_ALL_BYTES = 50_000_000_000
 """Bytes of the files of all books. Uploads beyond it are answered 503."""
+MAX_ORGANISATION_BYTES = MAX_ALL_BYTES // 2
+"""Bytes of the files of an organisation's books, so that others have space."""
 MAX_BOOK_BYTES = 10_000_000_000
 MIN_FREE_BYTES = 1 << 30
 """Free bytes that an upload leaves on the disk of a database on this machine."""
 MAX_BOOKS = 100
 """Books of an organisation that are not erased."""
-STEP_LASTS = timedelta(hours=24)
-"""Time in which a step may run, from its start or resumption."""
+MAX_STEPS = 500
+"""Steps of a book, whose outputs are stored."""
+STEP_LASTS, OFFLINE_LASTS = timedelta(hours=24), timedelta(hours=1)
+"""Time in which a step may run, from its start or resumption: one that calls the api, and one that only reads files."""
 MAX_TEXT_BYTES = 1_000_000
 
 _LOCK_BOOK = "SELECT key FROM books WHERE book = %s AND key IS NOT NULL FOR UPDATE"
@@ -70,7 +75,11 @@ _COUNT_BOOKS = "SELECT count(*) FROM books WHERE organisation = %s AND erased_at
 _TOUCH = "UPDATE books SET touched_at = clock_timestamp() WHERE book = %s"
 _HAS_LIVE = "SELECT FROM book_steps WHERE book = %s AND state IN ('waiting', 'running', 'pausing')"
 _INSERT_FILE = "INSERT INTO book_files (book, name, size, step) VALUES (%s, %s, %s, %s) RETURNING file"
-_SELECT_ALL_BYTES = "SELECT coalesce(sum(received), 0)::bigint FROM book_files"
+_SELECT_ALL_BYTES = """
+SELECT coalesce(sum(f.received), 0)::bigint, coalesce(sum(f.received) FILTER (WHERE b.organisation = %s), 0)::bigint
+FROM book_files AS f JOIN books AS b USING (book)
+"""
+_COUNT_STEPS = "SELECT count(*) FROM book_steps WHERE book = %s"
 _SELECT_UNFINISHED = "SELECT file, size, received FROM book_files WHERE book = %s AND name = %s AND NOT is_whole"
 _DELETE_UNFINISHED = "DELETE FROM book_files WHERE book = %s AND name = %s AND NOT is_whole"
 _DELETE_WHOLE = "DELETE FROM book_files WHERE book = %s AND name = %s AND is_whole"
@@ -187,7 +196,7 @@ class Books:
             unfinished = rows_of(connection, _SELECT_UNFINISHED, book, name)
             if unfinished and unfinished[0][1] == size and not is_new:
                 return int(unfinished[0][2])
-            refuse_full(connection, size)
+            refuse_full(connection, found.organisation, size)
             if found.bytes + size > MAX_BOOK_BYTES or len(list_files(connection, book)) >= MAX_FILES:
                 raise BookRefused(
                     f"A book must have at most {MAX_FILES} files and 10 GB.",
@@ -202,7 +211,7 @@ class Books:
 
         A piece has whole chunks, unless it is the last: it then reaches the size, or `is_last` is True.
         """
-        with self._changing(reach, book) as (connection, _, key):
+        with self._changing(reach, book) as (connection, found, key):
             unfinished = rows_of(connection, _SELECT_UNFINISHED, book, name)
             if not unfinished:
                 raise WrongOffset(0)
@@ -211,7 +220,7 @@ class Books:
             is_end = is_last or end == size
             if offset != received or end > size or (len(piece) % CHUNK_BYTES and not is_end):
                 raise WrongOffset(received)
-            refuse_full(connection, len(piece))
+            refuse_full(connection, found.organisation, len(piece))
             for first in range(0, len(piece), CHUNK_BYTES):
                 number = (offset + first) // CHUNK_BYTES
                 write_chunk(connection, key, file, number, piece[first : first + CHUNK_BYTES])
@@ -257,6 +266,12 @@ class Books:
         """Start a step, and return its id. A push that needs a second person is only proposed."""
         with self._changing(reach, book) as (connection, found, _):
             files = [file for file in list_files(connection, book) if file.is_whole]
+            if value_of(connection, _COUNT_STEPS, book) >= MAX_STEPS:
+                raise BookRefused(
+                    f"A book must have at most {MAX_STEPS} steps. Erase the book, and create another one.",
+                    f"Ein Bestand darf höchstens {MAX_STEPS} Schritte haben. Löschen Sie ihn und legen Sie einen "
+                    "anderen an.",
+                )
             known = known_arguments(kind, arguments, [file.name for file in files])
             step, command = new_id("s"), command_of(kind, found.supplier, found.run, known)
             is_proposal = kind == "push" and self._needs_second
@@ -363,7 +378,7 @@ class Books:
             supplier=book.supplier,
             organisation=book.organisation,
             holder=user,
-            expires_at=(now() + STEP_LASTS).replace(microsecond=0),
+            expires_at=(now() + (STEP_LASTS if kind in ONLINE else OFFLINE_LASTS)).replace(microsecond=0),
         )
         return msgspec.structs.replace(right, mac=right.made(self._authority))
 
@@ -384,9 +399,10 @@ def is_approved(connection: Connection[Any], authority: AuthorityKey, step: str)
     )
 
 
-def refuse_full(connection: Connection[Any], more: int) -> None:
-    """Raise BooksFull unless this many bytes fit: into the limit of all books, and on a disk of this machine."""
-    if is_disk_full() or value_of(connection, _SELECT_ALL_BYTES) + more > MAX_ALL_BYTES:
+def refuse_full(connection: Connection[Any], organisation: str, more: int) -> None:
+    """Raise BooksFull unless this many bytes fit: into the limits of books, and on a disk of this machine."""
+    [(of_all, own)] = rows_of(connection, _SELECT_ALL_BYTES, organisation)
+    if is_disk_full() or of_all + more > MAX_ALL_BYTES or own + more > MAX_ORGANISATION_BYTES:
         raise BooksFull
     host = connection.info.host
     if host.startswith("/") and shutil.disk_usage(host).free < MIN_FREE_BYTES + 2 * more:  # twice: Postgres' log

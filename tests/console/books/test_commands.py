@@ -30,6 +30,7 @@ def test_usual_names_of_files_are_accepted(name: str) -> None:
     "name",
     [
         *("", "..", "../a", "a/b", "/etc/passwd", "a\\b", ".hidden", "--url=http://elsewhere", "-", "a\0b", "a\nb"),
+        *("go.manifest.json", "go.certificate.pdf", "go.certificate.json", "go.failures.ndjson"),
         *(" a", "a ", "a*", "a[1]", "a?", "C:a", "x" * (MAX_NAME_BYTES + 1), "\u202efdp.csv", "ä" * MAX_NAME_BYTES),
     ],
 )

@@ -233,3 +233,55 @@ def test_a_push_that_nobody_has_approved_is_not_run(room: Room) -> None:
     assert steps.run_next()
 
     assert room.read(stored.steps_of)[0].error == "forged"
+
+
+def test_a_step_that_lasts_too_long_is_stopped(room: Room) -> None:
+    room.books.start(ANNA, room.book, "errors", {"run": "go"})
+    running = threading.Thread(target=room.steps.run_next)
+    running.start()
+    while room.read(stored.steps_of)[0].state != "running":
+        time.sleep(0.05)
+    room.execute("UPDATE book_steps SET expires_at = now()")
+    running.join()
+
+    [step] = room.read(stored.steps_of)
+    assert (step.state, step.error) == ("failed", "expired")
+
+
+def test_a_late_process_stores_nothing(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    room.books.delete_file(ANNA, room.book, "mapping.yaml")
+    room.books.start(ANNA, room.book, "init", {"files": "kunden.csv"})
+    store = BookSteps._store
+
+    def store_late(steps: BookSteps, *arguments: Any) -> None:
+        room.execute("UPDATE book_steps SET runner = 3")  # as another process takes a step
+        store(steps, *arguments)
+
+    monkeypatch.setattr(BookSteps, "_store", store_late)
+
+    assert room.steps.run_next()
+
+    assert [file.name for file in room.read(stored.files_of)] == ["kunden.csv"]
+    assert room.read(stored.steps_of)[0].state == "running", "the other process ends the step"
+
+
+def test_an_organisation_has_one_step_at_a_time(room: Room) -> None:
+    other = room.books.create(ANNA, "ACME", "second")
+    room.books.write_text(ANNA, other, "kunden.csv", TABLE)
+    room.books.write_text(ANNA, other, "mapping.yaml", MAPPING)
+    room.books.start(ANNA, room.book, "check", CHECK)
+    room.execute("UPDATE book_steps SET state = 'running', runner = 3, lease_until = now() + interval '1 h'")
+    waiting = room.books.start(ANNA, other, "check", CHECK)
+    assert not room.steps.run_next()
+
+    stranger = Reach(organisation="Elsewhere", suppliers=None, user_id="u_dora")
+    theirs = room.books.create(stranger, "ACME", "go")
+    room.books.write_text(stranger, theirs, "kunden.csv", TABLE)
+    room.books.write_text(stranger, theirs, "mapping.yaml", MAPPING)
+    room.books.start(stranger, theirs, "check", CHECK)
+    assert room.steps.run_next(), "others do not wait"
+    room.execute("UPDATE book_steps SET state = 'ended' WHERE runner = 3")
+    assert room.steps.run_next()
+    with psycopg.connect(room.urls.admin) as connection:
+        row = connection.execute("SELECT state FROM book_steps WHERE step = %s", (waiting,)).fetchone()
+    assert row == ("ended",)

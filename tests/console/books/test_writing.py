@@ -257,3 +257,21 @@ def test_a_new_upload_begins_again_and_a_rejection_by_its_author_is_a_withdrawal
         assert read(stored.steps_of, book)[0].error == error
         with pytest.raises(BookRefused):
             books.resume(ANNA, book, step)
+
+
+def test_one_organisation_leaves_space_to_others(books: Books, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, theirs = books.create(ANNA, "ACME", "go"), books.create(OTHER_ORGANISATION, "ACME", "go")
+    monkeypatch.setattr(writing, "MAX_ORGANISATION_BYTES", 5)
+    upload(books, mine, "a.csv", b"12345")
+    with pytest.raises(BooksFull):
+        books.begin(ANNA, mine, "b.csv", 1)
+    upload(books, theirs, "a.csv", b"12345", OTHER_ORGANISATION)
+
+
+def test_a_book_has_a_limit_of_steps(books: Books, monkeypatch: pytest.MonkeyPatch) -> None:
+    book = books.create(ANNA, "ACME", "go")
+    upload(books, book, "book.ndjson", b"{}\n")
+    monkeypatch.setattr(writing, "MAX_STEPS", 1)
+    books.pause(ANNA, book, books.start(ANNA, book, "push", {"files": "book.ndjson"}))
+    with pytest.raises(BookRefused):
+        books.start(ANNA, book, "push", {"files": "book.ndjson"})
