@@ -21,8 +21,8 @@ CUSTOMER: tuple[Rule, ...] = (
         "customer_may_not_be_named_the_occupier",
         "customers[].family_name",
         _is_not_the_occupier,
-        "A customer must not be named The Occupier: the account must say that its occupier is unknown.",
-        "Ein Kunde darf nicht „The Occupier“ heißen: Das Konto muss angeben, dass der Bewohner unbekannt ist.",
+        "A customer must not be named The Occupier. The account must set `unknown_occupier` instead.",
+        "Ein Kunde darf nicht „The Occupier“ heißen. Das Konto muss stattdessen `unknown_occupier` setzen.",
     ),
     error(
         "invalid",
@@ -52,8 +52,8 @@ CUSTOMER: tuple[Rule, ...] = (
         "children_with_duplicate_values",
         "customers[].consents",
         unique_by("type"),
-        "A customer must not answer a type of consent twice.",
-        "Ein Kunde darf eine Art von Einwilligung nicht zweimal beantworten.",
+        "A customer must not have two answers to the same type of consent.",
+        "Ein Kunde darf nicht zwei Antworten auf dieselbe Art von Einwilligung haben.",
     ),
     _error(
         "date_in_future",

@@ -172,16 +172,16 @@ FINANCE: tuple[Rule, ...] = (
         "balance_mismatch_on_ledger_balance",
         "ledgers[]",
         _runs_up,
-        "A ledger's balance must be the last statement's, plus payments and credits, less repayments and charges.",
-        "Der Saldo eines Buchungskreises muss der der letzten Abrechnung sein, plus Zahlungen und Gutschriften,"
-        " minus Rückzahlungen und Forderungen.",
+        "A ledger's balance must equal the last statement's, plus payments and credits, less repayments and charges.",
+        "Der Saldo eines Buchungskreises muss dem Saldo der letzten Abrechnung entsprechen, plus Zahlungen und"
+        " Gutschriften, minus Rückzahlungen und Forderungen.",
     ),
     _warning(
         "current_statement_transaction_before_last_statement_closing_date",
         "ledgers[]",
         _after_the_last_statement,
-        "The transactions must be later than the last statement.",
-        "Die Buchungen müssen nach der letzten Abrechnung liegen.",
+        "The transactions of a ledger must be later than its last statement.",
+        "Die Buchungen eines Buchungskreises müssen nach seiner letzten Abrechnung liegen.",
     ),
     _warning(
         "transaction_in_future",

@@ -255,23 +255,23 @@ PLAUSIBILITY: tuple[Rule, ...] = (
     ),
     _past_day(
         f"{_POINT}.last_billed_to_date",
-        "The day up to which was billed must not lie in the future.",
-        "Der Tag, bis zu dem abgerechnet ist, darf nicht in der Zukunft liegen.",
+        "The last billed day must not be in the future.",
+        "Der letzte abgerechnete Tag darf nicht in der Zukunft liegen.",
     ),
     _warning(
         "billed_before_supply_start",
         _POINT,
         _billed_since_the_start,
-        "The day up to which was billed must not be before the start of the supply.",
-        "Der Tag, bis zu dem abgerechnet ist, darf nicht vor dem Lieferbeginn liegen.",
+        "The last billed day must not be before the start of the supply.",
+        "Der letzte abgerechnete Tag darf nicht vor dem Lieferbeginn liegen.",
         field="last_billed_to_date",
     ),
     _warning(
         "obis_code_of_other_medium",
         _POINT,
         _obis_codes_fit_commodity,
-        "Registers of electricity must have OBIS codes with medium 1, those of gas with medium 7.",
-        "Zählwerke für Strom müssen OBIS-Kennzahlen mit dem Medium 1 haben, solche für Gas mit dem Medium 7.",
+        "A register for electricity must have an OBIS code with medium 1, a register for gas one with medium 7.",
+        "Ein Zählwerk für Strom muss eine OBIS-Kennzahl mit dem Medium 1 haben, eines für Gas mit dem Medium 7.",
         source="EDI@Energy, Codeliste der OBIS-Kennzahlen und Medien 2.5c",
     ),
     _warning(
@@ -286,8 +286,8 @@ PLAUSIBILITY: tuple[Rule, ...] = (
             "implausible_unit_rate",
             f"{_POINT}.agreements[].params.{field}",
             _is_price_in_euros,
-            f"A unit rate must be in euros per kWh: {MAX_UNIT_RATE} at most.",
-            f"Ein Arbeitspreis muss in Euro je kWh stehen: höchstens {MAX_UNIT_RATE}.",
+            f"A unit rate must not be above {MAX_UNIT_RATE} euros per kWh.",
+            f"Ein Arbeitspreis darf nicht über {MAX_UNIT_RATE} Euro je kWh liegen.",
         )
         for field in (
             "unit_rate_per_kwh",
@@ -316,7 +316,7 @@ PLAUSIBILITY: tuple[Rule, ...] = (
         "implausible_register_count",
         _METER,
         _register_count_fits_tariffs,
-        "A meter for one direction must have as many active registers as its number of tariffs says.",
+        "A meter for one direction must have as many active registers as tariffs.",
         "Ein Einrichtungszähler muss so viele aktive Zählwerke haben, wie seine Registeranzahl angibt.",
     ),
     _warning(
@@ -330,8 +330,8 @@ PLAUSIBILITY: tuple[Rule, ...] = (
         "date_in_future",
         f"{_REGISTER}.readings[].read_at",
         _is_past,
-        "A meter must not be read in the future.",
-        "Ein Zähler darf nicht in der Zukunft abgelesen sein.",
+        "The day of a meter reading must not be in the future.",
+        "Der Ablesetag eines Zählers darf nicht in der Zukunft liegen.",
         needs_now=True,
     ),
     _warning(
@@ -345,7 +345,7 @@ PLAUSIBILITY: tuple[Rule, ...] = (
         "readings_run_backwards",
         _REGISTER,
         _runs_forward,
-        "A later reading must not be smaller than an earlier one, unless the register has turned over.",
+        "A later meter reading must not be smaller than an earlier meter reading, unless the register has rolled over.",
         "Ein späterer Zählerstand darf nicht kleiner sein als ein früherer, außer nach einem Überlauf.",
     ),
     _warning(
@@ -357,8 +357,8 @@ PLAUSIBILITY: tuple[Rule, ...] = (
     ),
     _past_day(
         "statements[].bill_period_to_date",
-        "A statement that exists must not be about the future.",
-        "Eine vorhandene Abrechnung darf nicht die Zukunft betreffen.",
+        "The billed period of a statement must not end in the future.",
+        "Der abgerechnete Zeitraum einer Abrechnung darf nicht in der Zukunft enden.",
     ),
     _warning(
         "negative_number",
@@ -369,15 +369,15 @@ PLAUSIBILITY: tuple[Rule, ...] = (
     ),
     _past_day(
         "ledgers[].last_statement_closing_date",
-        "A statement that exists must not be closed in the future.",
-        "Eine vorhandene Abrechnung darf nicht in der Zukunft abgeschlossen sein.",
+        "The closing date of a ledger's last statement must not be in the future.",
+        "Das Abschlussdatum der letzten Abrechnung darf nicht in der Zukunft liegen.",
     ),
     _warning(
         "negative_number",
         "ledgers[].current_statement_transactions[].amount",
         _has_no_sign,
-        "A transaction's amount must not be negative; its type says the direction.",
-        "Der Betrag einer Buchung darf nicht negativ sein; die Richtung steht in ihrem Typ.",
+        "A transaction's amount must not be negative; its type names the direction.",
+        "Der Betrag einer Buchung darf nicht negativ sein; ihr Typ nennt die Richtung.",
     ),
     _not_far_ahead(
         "payment_instructions[].valid_from", "The start of a payment instruction", "Der Beginn eines Zahlungswegs"
@@ -396,8 +396,8 @@ PLAUSIBILITY: tuple[Rule, ...] = (
         "date_in_future",
         "notes[].created_at",
         _is_past,
-        "A note must not be written in the future.",
-        "Eine Notiz darf nicht in der Zukunft geschrieben sein.",
+        "The time of a note must not be in the future.",
+        "Der Zeitpunkt einer Notiz darf nicht in der Zukunft liegen.",
         needs_now=True,
     ),
 )

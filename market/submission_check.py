@@ -122,35 +122,40 @@ _START, _END, _DAYS = "schedule_window_start", "schedule_window_end", MAX_WINDOW
 _TASK: dict[str, tuple[str, Sentence]] = {
     "schedule_window_start_in_past": (
         _START,
-        Sentence("The window must not begin in the past.", "Das Zeitfenster darf nicht in der Vergangenheit beginnen."),
+        Sentence(
+            "The schedule window must not begin in the past.",
+            "Das Zeitfenster darf nicht in der Vergangenheit beginnen.",
+        ),
     ),
     "schedule_window_end_in_past": (
         _END,
-        Sentence("The window must not end in the past.", "Das Zeitfenster darf nicht in der Vergangenheit enden."),
+        Sentence(
+            "The schedule window must not end in the past.", "Das Zeitfenster darf nicht in der Vergangenheit enden."
+        ),
     ),
     "schedule_window_end_too_far_in_future": (
         _END,
         Sentence(
-            f"The window must not end more than {_DAYS} days ahead.",
+            f"The schedule window must not end more than {_DAYS} days ahead.",
             f"Das Zeitfenster darf nicht mehr als {_DAYS} Tage in der Zukunft enden.",
         ),
     ),
     "schedule_window_start_too_far_in_future": (
         _START,
         Sentence(
-            f"The window must not begin more than {_DAYS} days ahead.",
+            f"The schedule window must not begin more than {_DAYS} days ahead.",
             f"Das Zeitfenster darf nicht mehr als {_DAYS} Tage in der Zukunft beginnen.",
         ),
     ),
     "schedule_window_start__after_end": (
         _START,
-        Sentence("The window must begin before its end.", "Das Zeitfenster muss vor seinem Ende beginnen."),
+        Sentence("The schedule window must begin before its end.", "Das Zeitfenster muss vor seinem Ende beginnen."),
     ),
     "dry_run_only": (
         "is_dry_run",
         Sentence(
-            "This must be a dry run: the import supplier accepts nothing else.",
-            "Dies muss ein Probelauf sein: Die Quelle darf nichts anderes senden.",
+            "The request must be a dry run: the import supplier accepts only dry runs.",
+            "Die Anfrage muss ein Probelauf sein: Die Quelle nimmt nur Probeläufe an.",
         ),
     ),
 }

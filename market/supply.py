@@ -133,8 +133,8 @@ SUPPLY: tuple[Rule, ...] = (
         "meter_with_duplicate_register_ids",
         f"{_METER}.registers",
         unique_by("obis_code", "active_from"),
-        "A meter must not have a register twice at a time.",
-        "Ein Zähler darf ein Zählwerk zu einer Zeit nur einmal haben.",
+        "A meter must not have two registers with the same OBIS code and start.",
+        "Ein Zähler darf nicht zwei Zählwerke mit derselben OBIS-Kennzahl und demselben Beginn haben.",
     ),
     warning(
         "invalid_obis_code",

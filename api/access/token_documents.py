@@ -89,7 +89,9 @@ class TokenDocuments:
     async def _obtain_token(self, info: GraphQLResolveInfo[Any], **arguments: dict[str, str | None]) -> dict[str, Any]:
         credentials = {name: value for name, value in arguments["input"].items() if value}
         if len(credentials) != 1:
-            raise _error("KT-CT-1137", "Give exactly one of organizationSecretKey, apiKey and refreshToken.")
+            raise _error(
+                "KT-CT-1137", "The input must have exactly one of organizationSecretKey, apiKey and refreshToken."
+            )
         [(name, value)] = credentials.items()
         if name == "refreshToken":
             return await self._refreshed(value)

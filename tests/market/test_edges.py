@@ -59,7 +59,7 @@ def test_a_window_is_judged_to_the_second(start: datetime | None, end: datetime 
     edge = "start" if "window_start" in (code or "") else "end"
     for problem in check_submission(submission, Terms(), NOW, Occasion.CREATE).problems:
         assert problem.attr == f"task_params.schedule_window_{edge}"
-        assert problem.detail.startswith("The window ")
+        assert problem.detail.startswith("The schedule window ")
         assert is_german(german_of(problem.detail))
 
 
