@@ -32,22 +32,25 @@ from importledger_client.tables.table import Cell, Dated, TableSource
 from importledger_client.tables.workbook import sheets_of
 
 FIRST, ACCOUNTS = ("Fix first", "Zuerst beheben"), "accounts"
-"""Titles of the first sheet in English and German, and of the accounts of a book of NDJSON."""
+"""Titles in English and German: the first sheet, and the sheet of the accounts of an NDJSON book."""
 _HEAD = (translatable("problem"), translatable("code"), translatable("field"), "accounts", translatable("example"))
 """Columns of the first sheet."""
 MOST_ROWS, MOST_COLUMNS, MOST_LETTERS, MOST_COMMENTS = 1_048_575, 16_384, 32_767, 20_000
-"""Limits of a sheet, of a cell, and of the comments of a workbook: further wrong cells are only marked."""
+"""Limits of Excel: rows and columns of a sheet, characters of a cell, and comments of a workbook.
+
+Wrong cells beyond the last comment are red, but have no comment.
+"""
 _JSON = " (JSON)"
-"""Ending of a column whose cells are JSON: values that are neither text nor a short number nor true or false."""
+"""Ending of a column's name if its cells are JSON. Text, short numbers, true and false need no JSON."""
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _UNSAFE = re.compile("[\0-\x08\x0b-\x1f\ufffe\uffff]|_x[0-9A-Fa-f]{4}_")
-"""Texts that a workbook cannot hold, or that readers change."""
+"""Texts that a workbook cannot hold, or that programs change when they read the workbook."""
 _NOT_IN_TITLES = re.compile(r"[\[\]:*?/\\'\x00-\x1f\ufffe\uffff]|_x")
 _UNHELD = translatable("Excel cannot hold this text unchanged. Correct it in the book.")
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 Failed = Mapping[str, Sequence[FieldError]]
-"""Errors of accounts by external account number; accounts without a number share the key ""."""
+"""Errors by external account number. The key "" has the errors of all accounts without a number."""
 
 
 def workbook_path(run: str, folder: Path) -> Path:
@@ -55,15 +58,16 @@ def workbook_path(run: str, folder: Path) -> Path:
 
 
 def is_workbook(name: str) -> bool:
-    """Return True for the name of a workbook of failures."""
+    """Return True if a file has the name of a workbook of failures."""
     return Path(name).name.endswith(".failures.xlsx")
 
 
 def write_workbook(run: str, folder: Path, failed: Failed) -> tuple[str, list[str]]:
     """Write the workbook of a run. Return its name, and sentences on what the workbook leaves out.
 
-    The workbook has the rows of the last push, so that earlier corrections stay; rows of other accounts are from the
-    book. The run's note names the files of the push and of the book. Raises Unreadable if the book is missing.
+    The note of the run names the files of the book and of the last push. Rows of accounts in the last push are copied
+    from the push, so that earlier corrections stay. Other rows are copied from the book. Raises Unreadable if the
+    book is missing.
     """
     note, path = load_note(run, folder), workbook_path(run, folder)
     pushes = [(note.pushed, note.pushed_mapping), (note.files, note.mapping)] if note else []
@@ -92,9 +96,9 @@ def write_workbook(run: str, folder: Path, failed: Failed) -> tuple[str, list[st
 
 
 def sources_at(files: Sequence[str], mapping: str, supplier: str | None, *, is_strict: bool = False) -> list[Source]:
-    """Return the files as sources of accounts. Raises Unreadable.
+    """Return a source of accounts for each file, or one source for the files of a mapped book. Raises Unreadable.
 
-    The accounts of workbooks of failures replace those of the other files, and those of earlier workbooks.
+    If several files have an account, its rows in the last workbook of failures count.
     """
     workbooks = [file for file in files if is_workbook(file)]
     if workbooks and len(files) > 1:
@@ -116,7 +120,10 @@ def sources_at(files: Sequence[str], mapping: str, supplier: str | None, *, is_s
 
 
 def mapping_of(plan: Plan, name: str) -> Plan:
-    """Return the mapping of a book for its workbook of failures, which has a sheet for each table."""
+    """Return the mapping of a book, changed to read each table from its sheet in the workbook of failures.
+
+    Raises Unreadable if the sheet of a table is missing.
+    """
     titles, sheets = _titles(plan), [sheet.title for sheet in sheets_of(name)]
     others = [title for title in sheets if title not in titles.values()]
     if missing := {*titles.values()} - {*sheets}:
@@ -135,10 +142,10 @@ def mapping_of(plan: Plan, name: str) -> Plan:
 
 
 class WorkbookSource(Source):
-    """The accounts of an NDJSON book's workbook of failures: one account in each row."""
+    """Source of accounts that reads a workbook of failures of an NDJSON book: each row is one account."""
 
     def _all_lines(self) -> Iterator[Line]:
-        """Yield the accounts. Raises Unreadable for a doubtful cell, before the first account."""
+        """Yield the accounts. Raises Unreadable before the first account if any cell is doubtful."""
         titles = [sheet.title for sheet in sheets_of(self.name)]
         if ACCOUNTS not in titles:
             sentence = _(
@@ -156,7 +163,7 @@ class WorkbookSource(Source):
 
 
 class _Workbook:
-    """A new workbook, written under a temporary name, and renamed at the end."""
+    """Writer of a workbook. The file has a temporary name until it is complete."""
 
     def __init__(self, path: Path) -> None:
         self.unexplained = 0
@@ -188,7 +195,7 @@ class _Workbook:
                 self._part.replace(self._path)
 
     def write_first(self, failed: Failed) -> None:
-        """Write the first sheet: each problem with its field, its number of accounts and an example."""
+        """Write the first sheet: a row for each problem, with its field, its number of accounts and an example."""
         counts = ErrorCounts()
         for external, errors in failed.items():
             counts.add(kinds_of(external, b"", errors))
@@ -206,7 +213,7 @@ class _Workbook:
         rows: Iterable[tuple[Any, Sequence[Cell]]],
         wrong: Mapping[tuple[Any, str], str],
     ) -> None:
-        """Write a sheet. `wrong` has a comment for each wrong cell, by the key of its row and its column."""
+        """Write a sheet. `wrong` has the comments of wrong cells, by (key of the row, column)."""
         sheet = self._book.add_worksheet(title)
         if len(header) > MOST_COLUMNS:
             most = shown_number(MOST_COLUMNS)
@@ -269,17 +276,21 @@ class _Workbook:
 
 
 class _Account(msgspec.Struct):
-    """Rows of an account by table, its wrong cells with their errors, and why it cannot be in a workbook."""
+    """Numbers of an account's rows by table, and its wrong cells with their errors.
+
+    `unsafe` is the reason why Excel cannot hold the account, or "".
+    """
 
     rows: dict[str, set[int]] = {}
     wrong: list[tuple[Cells, FieldError]] = []
-    why: str = ""
+    unsafe: str = ""
 
 
 def _write_tables(book: _Workbook, sources: Sequence[Any], failed: Failed) -> tuple[dict[str, str], set[str]]:
-    """Write a sheet for each table. Return the accounts that Excel cannot hold, and the accounts of the tables.
+    """Write a sheet for each table.
 
-    An account comes from the first source that has it.
+    Return the accounts that Excel cannot hold, each with the reason, and the numbers of all accounts that were found.
+    If several sources have an account, its rows in the first source are written.
     """
     found, left_out, parts = set[str](), dict[str, str](), list[tuple[MappedSource, dict[str, _Account]]]()
     for source in sources:
@@ -291,8 +302,8 @@ def _write_tables(book: _Workbook, sources: Sequence[Any], failed: Failed) -> tu
             account.wrong += [(traced.cells_of(error.attr), error) for error in failed[traced.external]]
         found |= accounts.keys()
         _leave_out_unsafe(source, accounts)
-        left_out |= {external: account.why for external, account in accounts.items() if account.why}
-        parts.append((source, {external: account for external, account in accounts.items() if not account.why}))
+        left_out |= {external: account.unsafe for external, account in accounts.items() if account.unsafe}
+        parts.append((source, {external: account for external, account in accounts.items() if not account.unsafe}))
     tables = [source.whole_tables() for source, __ in parts]
     for alias, title in _titles(sources[0].plan).items():
         wrong: dict[tuple[Any, str], str] = {}
@@ -312,7 +323,10 @@ def _write_tables(book: _Workbook, sources: Sequence[Any], failed: Failed) -> tu
 def _rows_of(
     part: int, source: MappedSource, table: Table, alias: str, header: Sequence[str], accounts: Mapping[str, _Account]
 ) -> Iterator[tuple[tuple[int, int], list[Cell]]]:
-    """Yield the rows of accounts, with their keys. Ignored cells that Excel cannot hold are left out."""
+    """Yield (key, cells) of each row of the accounts. The key is (`part`, number of the row).
+
+    A cell that Excel cannot hold is None. The mapping does not read such a cell.
+    """
     numbers = set[int]().union(*(account.rows.get(alias, ()) for account in accounts.values()))
     for number, row in table.rows(is_whole=True):
         if number in numbers:
@@ -321,7 +335,7 @@ def _rows_of(
 
 
 def _leave_out_unsafe(source: MappedSource, accounts: Mapping[str, _Account]) -> None:
-    """Set `why` of accounts with a cell that the mapping reads and Excel cannot hold."""
+    """Set `unsafe` of each account with a cell that the mapping reads but Excel cannot hold."""
     for alias, table in source.whole_tables().items():
         of_row: dict[int, list[_Account]] = {}
         for account in accounts.values():
@@ -332,11 +346,14 @@ def _leave_out_unsafe(source: MappedSource, accounts: Mapping[str, _Account]) ->
             for place, column in used if number in of_row else ():
                 if not _is_safe(row[place]):
                     for account in of_row[number]:
-                        account.why = f"{table.location(number)}, {_('column')} {column}: {_(_UNHELD)}"
+                        account.unsafe = f"{table.location(number)}, {_('column')} {column}: {_(_UNHELD)}"
 
 
 def _write_accounts(book: _Workbook, sources: Sequence[Source], failed: Failed) -> tuple[dict[str, str], set[str]]:
-    """Write the accounts of NDJSON. Return the accounts that Excel cannot hold, and those that are in the files."""
+    """Write the sheet of an NDJSON book.
+
+    Return the accounts that Excel cannot hold, each with the reason, and the numbers of all accounts that were found.
+    """
     left_out = dict[str, str]()
 
     def accounts() -> Iterator[tuple[int, str, dict[str, Cell]]]:
@@ -373,7 +390,7 @@ def _explain(wrong: dict[tuple[Any, str], str], cell: tuple[Any, str], error: Fi
 
 
 def _titles(plan: Plan) -> dict[str, str]:
-    """Return the titles of the tables' sheets: the table's name, shortened for Excel; "book" for the main table."""
+    """Return the title of each table's sheet: the table's name, shortened for Excel, or "book" for the main table."""
     titles: dict[str, str] = {}
     for number, alias in enumerate(["", *plan.files]):
         title = _NOT_IN_TITLES.sub("-", alias or "book").strip()[:31] or "table"
@@ -383,7 +400,7 @@ def _titles(plan: Plan) -> dict[str, str]:
 
 
 def _flat(content: bytes) -> tuple[str, dict[str, Cell]]:
-    """Return the account's external number ("" if absent), and its cells by the names of their columns."""
+    """Return the external number of an account, "" if it has none, and its cells by column."""
     try:
         account = _decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidOperation):
@@ -413,7 +430,10 @@ def _cells(value: Any, path: str) -> Iterator[tuple[str, Cell]]:
 
 
 def _column_of(path: str, cells: Mapping[str, Cell]) -> str:
-    """Return the column of the value at a path, or the column of the nearest path."""
+    """Return the column of the value at a path.
+
+    If no column has this path, return a column of the nearest parent, or else the column of the account's number.
+    """
     steps = path.removesuffix("non_field_errors").strip(".").split(".")
     while steps and steps[0]:
         at = ".".join(steps)
@@ -425,7 +445,7 @@ def _column_of(path: str, cells: Mapping[str, Cell]) -> str:
 
 
 def _account_of(name: str, number: int, header: Sequence[str], cells: Sequence[Cell]) -> bytes:
-    """Return the account of a row. Raises Unreadable."""
+    """Return the account of a row as JSON. Raises Unreadable if a cell or the names of two columns do not fit."""
     tree: dict[str | int, Any] = {}
     for column, cell in zip(header, cells, strict=False):
         if cell is None:
@@ -443,7 +463,7 @@ def _account_of(name: str, number: int, header: Sequence[str], cells: Sequence[C
 
 
 def _whole(node: Any) -> Any:
-    """Return a tree as objects and lists. The indexes of a list may have gaps."""
+    """Return a tree of dicts as objects and lists: a dict with only integer keys becomes a list, in the keys' order."""
     if not isinstance(node, dict):
         return node
     if node and all(isinstance(step, int) for step in node):
@@ -468,14 +488,14 @@ def _escaped(letter: str) -> str:
 
 
 def _is_safe(cell: Cell) -> bool:
-    """Return False for a text that a workbook cannot hold unchanged."""
+    """Return True if a workbook can hold the cell unchanged."""
     if not isinstance(cell, str) or len(cell) < 5:
         return not isinstance(cell, str) or _UNSAFE.search(cell) is None
     return len(cell.encode("utf-16-le")) // 2 <= MOST_LETTERS and _UNSAFE.search(cell) is None
 
 
 def _is_exact(value: int | Decimal) -> bool:
-    """Return True if a cell of Excel keeps the number in the same form: at most 15 digits, no exponent."""
+    """Return True if Excel keeps the number unchanged: it has at most 15 digits and no exponent."""
     text = str(value)
     return len(text.lstrip("-").replace(".", "")) <= 15 and text == _read_back(float(value))
 
@@ -485,7 +505,7 @@ def _read_back(value: float) -> str:
 
 
 def _moment(cell: str) -> datetime | None:
-    """Return the date for a cell, or None if Excel cannot hold the date."""
+    """Return the date in a cell's text, or None if the text is no date or Excel cannot hold the date."""
     try:
         at = datetime.fromisoformat(cell)
     except ValueError:
