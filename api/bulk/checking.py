@@ -105,7 +105,7 @@ def unexpected(error: Exception) -> Sentence:
     kind = type(error).__name__
     return Sentence(
         f"An unexpected error occurred: {kind}. Contact the platform team.",
-        f"Ein unerwarteter Fehler ist aufgetreten: {kind}. Bitte dem Plattform-Team melden.",
+        f"Ein unerwarteter Fehler ist aufgetreten: {kind}. Melden Sie ihn dem Plattform-Team.",
     )
 
 

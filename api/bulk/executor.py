@@ -42,7 +42,7 @@ _FULL = Sentence(
     f"The service accepts at most {MAX_BULK_AT_ONCE} bulk requests at a time, {MAX_BULK_OF_ONE} of an organisation."
     " Repeat the request later.",
     f"Der Dienst nimmt höchstens {MAX_BULK_AT_ONCE} Sammelimporte gleichzeitig an, {MAX_BULK_OF_ONE} einer"
-    " Organisation. Bitte die Anfrage später wiederholen.",
+    " Organisation. Wiederholen Sie die Anfrage später.",
 )
 
 

@@ -70,7 +70,7 @@ _FAILED = Sentence(
 )
 _TOO_MANY = Sentence(
     f"{MAX_OPEN} runs of this supplier are already being added up. Repeat the request when one of them has ended.",
-    f"Für diese Quelle werden schon {MAX_OPEN} Läufe aufgerechnet. Bitte erneut anfragen, wenn einer fertig ist.",
+    f"Für diese Quelle werden schon {MAX_OPEN} Läufe aufgerechnet. Fragen Sie erneut an, wenn einer fertig ist.",
 )
 _NO_FLOATS = Problem(
     "source",
@@ -104,7 +104,7 @@ _TOO_MANY_IN_BUCKETS = Problem(
 )
 _FULL = Sentence(
     "Too many requests compare accounts at the moment. Repeat the request later.",
-    "Im Augenblick vergleichen zu viele Anfragen Konten. Bitte die Anfrage später wiederholen.",
+    "Im Augenblick vergleichen zu viele Anfragen Konten. Wiederholen Sie die Anfrage später.",
 )
 _SOURCE_CONTENT = Shape(SourceContent)
 _NO_JSON = Sentence("The manifest must be JSON.", "Das Manifest muss JSON sein.")

@@ -155,7 +155,7 @@ def unexpected_error(request: Request, error: Exception) -> Response:
     kind = type(error).__name__
     detail = Sentence(
         f"An unexpected error occurred: {kind}. Send the request id to the platform team.",
-        f"Ein unerwarteter Fehler ist aufgetreten: {kind}. Bitte dem Plattform-Team die request_id mitteilen.",
+        f"Ein unerwarteter Fehler ist aufgetreten: {kind}. Nennen Sie dem Plattform-Team die request_id.",
     )
     code = error.code if isinstance(error, StreamUnreadable) else "error"
     return _answered(request, {"detail": detail, "code": code, "request_id": request_id}, 500)

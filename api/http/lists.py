@@ -47,7 +47,7 @@ UNREAD = (StoreUnavailable, psycopg.OperationalError, PoolTimeout)
 
 _FULL = Sentence(
     "Too many lists are read at the moment. Repeat the request later.",
-    "Im Augenblick werden zu viele Listen gelesen. Bitte die Anfrage später wiederholen.",
+    "Im Augenblick werden zu viele Listen gelesen. Wiederholen Sie die Anfrage später.",
 )
 
 logger = structlog.get_logger()

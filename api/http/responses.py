@@ -274,7 +274,7 @@ _NO_ENCODING = Sentence(
 )
 _TOO_BUSY = Sentence(
     "The service is overloaded at the moment. Repeat the request later.",
-    "Der Dienst ist im Augenblick überlastet. Bitte die Anfrage später wiederholen.",
+    "Der Dienst ist im Augenblick überlastet. Wiederholen Sie die Anfrage später.",
 )
 _TOO_SLOW = Sentence("The body did not arrive in time.", "Der Inhalt kam nicht rechtzeitig an.")
 _GONE = Sentence("The client went away.", "Der Client hat die Verbindung beendet.")

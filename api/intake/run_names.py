@@ -25,7 +25,7 @@ MAX_KNOWN = 100_000
 TOO_MANY = "too_many_runs"
 TOO_MANY_DETAIL = Sentence(
     f"A supplier must not have more than {MAX_NEW:,} new runs in a day (UTC). Use the name of an existing run.",
-    f"Eine Quelle darf an einem Tag (UTC) höchstens {MAX_NEW} neue Läufe haben. Bitte einen bestehenden Lauf nennen.",
+    f"Eine Quelle darf an einem Tag (UTC) höchstens {MAX_NEW} neue Läufe haben. Verwenden Sie einen bestehenden Lauf.",
 )
 
 RUN = Parameter(

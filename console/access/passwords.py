@@ -28,7 +28,7 @@ MAX_WAITING = 50
 """Sign-ins of one host at a time. Further sign-ins are refused, since each waiting request takes memory."""
 _TOO_MANY = Sentence(
     "Too many sign-ins from this address wait at the moment. Try again later.",
-    "Von dieser Adresse warten im Augenblick zu viele Anmeldungen. Bitte später noch einmal versuchen.",
+    "Von dieser Adresse warten im Augenblick zu viele Anmeldungen. Versuchen Sie es später noch einmal.",
 )
 HASHER = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 """Parameters of OWASP's Password Storage Cheat Sheet. Hashes with other parameters are renewed at the next sign-in."""

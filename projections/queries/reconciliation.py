@@ -163,11 +163,11 @@ async def reason_no_progress(connection: AsyncConnection[Any]) -> Sentence | Non
 
 _NO_WORKER = Sentence(
     "No worker process runs. Start one: `importledger worker`.",
-    "Es läuft kein Worker-Prozess. Bitte einen starten: `importledger worker`.",
+    "Es läuft kein Worker-Prozess. Starten Sie einen: `importledger worker`.",
 )
 _NO_RELAY = Sentence(
     "No relay runs, which sends messages to the workers. Start one: `importledger relay`.",
-    "Es läuft kein Relay, das den Workern Nachrichten sendet. Bitte eines starten: `importledger relay`.",
+    "Es läuft kein Relay, das den Workern Nachrichten sendet. Starten Sie eines: `importledger relay`.",
 )
 _IMPORTS_WAIT = Sentence("Imports are waiting. They have priority.", "Importe warten. Sie haben Vorrang.")
 
