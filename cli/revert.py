@@ -120,10 +120,10 @@ def _numbers_in(file: Path) -> tuple[str, ...]:
 
 
 def _print(result: Reverted, *, is_confirmed: bool, as_json: bool) -> None:
-    kept = sum(result.kept.values())
+    total = sum(result.kept.values())
     reasons = ", ".join(counted(number, KEPT[name], KEPT[name]) for name, number in result.kept.items())
     done = N_("reverted") if is_confirmed else N_("revertible")
-    numbers = f"{counted(result.reverted, done, done)}, {counted(kept, 'kept', 'kept')}"
+    numbers = f"{counted(result.reverted, done, done)}, {counted(total, 'kept', 'kept')}"
     sentence = f"{numbers}{f' ({reasons})' if reasons else ''}, {counted(result.failed, 'failed', 'failed')}."
-    shown = {done: result.reverted, "kept": kept, "failed": result.failed, "kept_by_reason": dict(result.kept)}
+    shown = {done: result.reverted, "kept": total, "failed": result.failed, "kept_by_reason": dict(result.kept)}
     print_result(sentence if is_confirmed else f"{sentence} {_next()}", shown, as_json=as_json)

@@ -228,8 +228,8 @@ def _show_best(console: Console, error_counts: ErrorCounts) -> None:
     best = error_counts.best(MOST_KINDS)
     if best:
         share = _percent(error_counts.clears(best))
-        one = translatable("Fixing this {number} clears {share} %:")
-        sentence = one if len(best) == 1 else translatable("Fixing these {number} clears {share} %:")
+        singular = translatable("Fixing this {number} clears {share} %:")
+        sentence = singular if len(best) == 1 else translatable("Fixing these {number} clears {share} %:")
         common.print_line(console, _(sentence, number=len(best), share=share))
         for code, path in best:
             common.print_line(console, f"  {code}  {path}".rstrip())
