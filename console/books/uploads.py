@@ -19,7 +19,8 @@ from schemas.sentence import Sentence
 
 SILENCE_S = 60.0
 """Longest time in which no byte of a form arrives [seconds]."""
-_MAX_FIELD_BYTES = 10_000
+_MAX_FIELDS_BYTES = 10_000
+"""Bytes of all fields of a form with their names, without the files."""
 _UNREADABLE = Sentence("The form cannot be read.", "Das Formular ist nicht lesbar.")
 _CUT = Sentence(
     "The upload ended early. Upload the file again.", "Das Hochladen brach ab. Laden Sie die Datei erneut hoch."
@@ -102,7 +103,7 @@ class _Arriving:
         """True within a part of the form."""
         self._visit, self._books, self._book, self._most = visit, books, book, most
         self._fields: dict[str, list[str]] = {}
-        self._field, self._text = "", b""
+        self._field, self._text, self._fields_bytes = "", b"", 0
         self._upload: _Upload | None = None
 
     def require_token(self) -> None:
@@ -114,6 +115,7 @@ class _Arriving:
     async def begin(self, name: str, file: str | None) -> None:
         self.is_within, self._field, self._text, self._upload = True, name, b"", None
         if file is None:
+            self._count(1 + len(name))
             return
         self.require_token()
         if plain := file.replace("\\", "/").rpartition("/")[2]:
@@ -124,8 +126,12 @@ class _Arriving:
         if self._upload is not None:
             await self._upload.add(data)
             return
+        self._count(len(data))
         self._text += data
-        if len(self._text) > _MAX_FIELD_BYTES:
+
+    def _count(self, more: int) -> None:
+        self._fields_bytes += more
+        if self._fields_bytes > _MAX_FIELDS_BYTES:
             raise ApiError(400, _UNREADABLE)
 
     async def end(self) -> None:

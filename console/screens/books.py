@@ -65,6 +65,8 @@ MAX_KINDS, MAX_EXAMPLES = 50, 3
 """Kinds of errors on the page, and accounts of each."""
 MAX_SEARCHED_BYTES = 200_000_000
 """Size of a file in which the page looks for a row."""
+MAX_LINE_BYTES = 10_000
+"""Bytes of a line that the page shows."""
 _BYTES: ListFormat[bytes] = ListFormat(media_type="application/octet-stream", encode=b"".join)
 _NEARBY = 2
 """Lines before and after a row."""
@@ -341,12 +343,16 @@ async def _chunks(visit: Visit, book: str, name: str) -> AsyncIterator[bytes]:
 
 
 async def _lines(visit: Visit, book: str, name: str, wanted: set[int]) -> list[tuple[int, str]]:
-    """Return these lines of a file, with their numbers from 1."""
+    """Return the beginnings of these lines of a file, with their numbers from 1."""
     found, number, rest = dict[int, bytes](), 1, b""
     async for chunk in _chunks(visit, book, name):
-        *ended, rest = (rest + chunk).split(b"\n")
-        found |= {number + place: line for place, line in enumerate(ended) if number + place in wanted}
-        number += len(ended)
+        ends = chunk.count(b"\n")
+        if any(number <= line <= number + ends for line in wanted):
+            *ended, rest = (rest + chunk).split(b"\n")
+            lines = enumerate(ended, number)
+            found |= {place: line[:MAX_LINE_BYTES] for place, line in lines if place in wanted}
+            rest = rest[:MAX_LINE_BYTES]  # a file may be a single line
+        number += ends
         if number > max(wanted):
             break
     if number in wanted and rest:

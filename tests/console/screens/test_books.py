@@ -143,6 +143,9 @@ def test_a_form_without_the_token_of_a_page_stores_nothing(anna: Browser) -> Non
     assert anna.post(f"{book}files/", data={"csrf": csrf}, files={"file": ("", b"")}).status_code in (303, 400)
     assert upload(anna, book, "../../etc/passwd", b"1") == 303, "only the last part of a path is the name"
     assert upload(anna, book, "-option.csv", b"1") == 400
+    fields = {"csrf": csrf, "more": ["x" * 5_000] * 3}
+    answer = anna.post(f"{book}files/", data=fields, files={"file": ("fields.csv", b"1")})
+    assert answer.status_code == 400, "the fields of a form have a limit together"
     assert upload(anna, book, "empty.csv", b"") == 303
     assert re.findall(r'scope="row"><a href="[^"]+files/([^/]+)/', anna.get(book).text) == ["empty.csv", "passwd"]
 
@@ -187,6 +190,17 @@ def test_the_page_shows_a_row_beside_its_header(anna: Browser) -> None:
     assert "The file has no such row." not in page
     for query in ("file=kunden.csv&line=x", "file=other.csv&line=1", "file=kunden.csv"):
         assert anna.get(f"{book}rows/?{query}").status_code == 404
+
+
+def test_the_page_of_a_row_shows_the_beginning_of_a_very_long_line(anna: Browser) -> None:
+    book = new_book(anna)
+    upload(anna, book, "long.csv", b"A" + b"x" * 2 * CHUNK_BYTES + b"Z\nlast" + b"y" * CHUNK_BYTES)
+
+    page = anna.get(f"{book}rows/?file=long.csv&line=1").text
+
+    assert len(page) < 50_000
+    assert "Axxx" in page
+    assert "lasty" in page
 
 
 def test_errors_are_grouped_with_the_rows_of_the_first_accounts() -> None:
