@@ -142,7 +142,7 @@ class StepFailed(Exception):
 
 
 class Output:
-    """Beginning and end of a child's output. What lies between is dropped, however much it is."""
+    """Beginning and end of a child's output. The output between them is dropped."""
 
     def __init__(self) -> None:
         self.head, self.tail = b"", b""

@@ -169,7 +169,7 @@ class _Upload:
         self._offset, self._waiting = 0, bytearray()
 
     async def begin(self, most: int) -> None:
-        """Begin anew, also if an unfinished upload of this name exists. The file has at most `most` bytes."""
+        """Begin at the first byte, instead of an unfinished upload of this name. The file has at most `most` bytes."""
         await self._visit.written(self._books.begin, reach_of(self._visit), self._book, self.name, most, is_new=True)
 
     async def add(self, data: bytes) -> None:

@@ -326,7 +326,7 @@ class Books:
             connection.execute(_REJECT, ("withdrawn" if is_own else "rejected", reach.user_id, step))
 
     def pause(self, reach: Reach, book: str, step: str) -> None:
-        """Pause a step. One that runs stops within seconds."""
+        """Pause a step. A running step stops within seconds."""
         with self._changing(reach, book, is_live=True) as (connection, _, _key):
             connection.execute(_PAUSE, (step, book))
 

@@ -29,7 +29,7 @@ WHERE s.step = %s AND s.state IN ('running', 'pausing') AND s.expires_at > clock
 
 
 class StepRight(msgspec.Struct, frozen=True, kw_only=True):
-    """What a step may do: its command for a book, with the rights of the user `holder`, until `expires_at`."""
+    """Right of a step: to run its command for a book, with the rights of the user `holder`, until `expires_at`."""
 
     step: str
     kind: str
