@@ -167,6 +167,7 @@ class BookSteps:
         self._ledger, self._authority, self._url, self._needs_second = ledger, authority, url, needs_second
         self._stop = threading.Event()
         self._runner = secrets.randbelow(2**31 - 1) + 1
+        self._beat_at = 0.0
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -212,10 +213,10 @@ class BookSteps:
         lock = os.open(folder, os.O_RDONLY)
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:
-            self._fill(step, folder)
+            self._fill(step, folder, output)
             before = _state_of(folder)
             code, state = self._run(step, folder, output)
-            self._store(step, folder, before)
+            self._store(step, folder, output, before)
             error = "refused" if state == "failed" else ""
         except StepFailed as failed:
             state, error = ("paused", "") if str(failed) == "paused" else ("failed", str(failed))
@@ -230,7 +231,7 @@ class BookSteps:
         logger.info("step of a book ended", step=step.step, kind=step.kind, state=state, exit_code=code)
         return True
 
-    def _fill(self, step: Claimed, folder: Path) -> None:
+    def _fill(self, step: Claimed, folder: Path, output: Output) -> None:
         """Write the files of the book into the folder. Raises StepFailed."""
         if step.state == "pausing":
             raise StepFailed("paused")
@@ -252,6 +253,7 @@ class BookSteps:
                     with (folder / file.name).open("xb") as written:
                         for chunk in read_chunks(connection, step.key, file):
                             written.write(chunk)
+                            self._renew(step, output)
             except ValueError:
                 raise StepFailed("unreadable") from None
 
@@ -327,9 +329,15 @@ class BookSteps:
         content = sealed(step.key, step.step, output.text())
         with self._ledger.connection() as connection:
             rows = rows_of(connection, _BEAT, output.percent, content, step.step, self._runner)
+        self._beat_at = time.monotonic() + BEAT_S
         return str(rows[0][0]) if rows else ""
 
-    def _store(self, step: Claimed, folder: Path, before: dict[str, tuple[int, int]]) -> None:
+    def _renew(self, step: Claimed, output: Output) -> None:
+        """Renew the lease once a second while large files are copied. Raises StepFailed."""
+        if time.monotonic() >= self._beat_at and not self._beat(step, output):
+            raise StepFailed("expired")
+
+    def _store(self, step: Claimed, folder: Path, output: Output, before: dict[str, tuple[int, int]]) -> None:
         """Store new and changed files in the book. Raises StepFailed."""
         after = _state_of(folder)
         if len(after) > 2 * MAX_FILES:
@@ -348,20 +356,20 @@ class BookSteps:
                 raise StepFailed("no_space") from None
             for name, state in after.items():
                 if before.get(name) != state:
-                    _store_file(connection, step, folder / name, name)
+                    self._store_file(connection, step, output, folder / name, name)
 
-
-def _store_file(connection: Connection[Any], step: Claimed, path: Path, name: str) -> None:
-    size = path.stat().st_size
-    if size > MAX_FILE_BYTES or len(name.encode()) > 200:
-        raise StepFailed("too_large")
-    file, received = new_file(connection, step.book, name, size, step.step), 0
-    with path.open("rb") as opened:
-        while chunk := opened.read(CHUNK_BYTES):
-            write_chunk(connection, step.key, file, received // CHUNK_BYTES, chunk)
-            received += len(chunk)
-    receive(connection, file, received)
-    finish_file(connection, step.book, name, file)
+    def _store_file(self, connection: Connection[Any], step: Claimed, output: Output, path: Path, name: str) -> None:
+        size = path.stat().st_size
+        if size > MAX_FILE_BYTES or len(name.encode()) > 200:
+            raise StepFailed("too_large")
+        file, received = new_file(connection, step.book, name, size, step.step), 0
+        with path.open("rb") as opened:
+            while chunk := opened.read(CHUNK_BYTES):
+                write_chunk(connection, step.key, file, received // CHUNK_BYTES, chunk)
+                received += len(chunk)
+                self._renew(step, output)
+        receive(connection, file, received)
+        finish_file(connection, step.book, name, file)
 
 
 def _state_of(folder: Path) -> dict[str, tuple[int, int]]:

@@ -136,6 +136,34 @@ def test_a_step_of_an_ended_process_is_taken_by_another(room: Room) -> None:
     assert room.read(stored.steps_of)[0].state == "ended"
 
 
+def test_a_process_keeps_its_step_while_it_copies_large_files(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_kept = list[bool]()
+
+    def after(function: str, is_last: bool) -> Callable[..., Any]:
+        call = getattr(running, function)
+
+        def wrapped(*arguments: Any) -> Any:
+            if is_last:
+                with psycopg.connect(room.urls.admin) as connection:
+                    [row] = connection.execute("SELECT lease_until > now() FROM book_steps").fetchall()
+                is_kept.append(row[0])
+            else:
+                room.execute("UPDATE book_steps SET lease_until = now() - interval '1 s'")
+            return call(*arguments)
+
+        return wrapped
+
+    monkeypatch.setattr(running, "BEAT_S", 0.0)
+    monkeypatch.setattr(running, "read_chunks", after("read_chunks", False))
+    monkeypatch.setattr(running, "write_chunk", after("write_chunk", False))
+    monkeypatch.setattr(running, "environment", after("environment", True))
+    monkeypatch.setattr(running, "receive", after("receive", True))
+    room.books.delete_file(ANNA, room.book, "mapping.yaml")
+
+    assert room.run("init", {"files": "kunden.csv"})[0].state == "ended"
+    assert is_kept == [True, True]
+
+
 @pytest.mark.parametrize(
     ("statement", "error"),
     [

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import psycopg
 import pytest
@@ -133,8 +134,8 @@ def test_a_large_file_is_uploaded_in_pieces_and_goes_on_after_an_interruption(an
 
 def test_a_form_without_the_token_of_a_page_stores_nothing(anna: Browser) -> None:
     book = new_book(anna)
-    for fields in ({}, {"csrf": "0" * 64}):
-        answer = anna.post(f"{book}files/", data=fields, files={"file": ("a.csv", b"1")})
+    for refused in ({}, {"csrf": "0" * 64}):
+        answer = anna.post(f"{book}files/", data=refused, files={"file": ("a.csv", b"1")})
         assert answer.status_code == 403
     for content_type in ("multipart/form-data", "multipart/form-data; boundary=x", "text/plain"):
         answer = anna.post(f"{book}files/", content=b"--y", headers={"Content-Type": content_type})
@@ -143,7 +144,7 @@ def test_a_form_without_the_token_of_a_page_stores_nothing(anna: Browser) -> Non
     assert anna.post(f"{book}files/", data={"csrf": csrf}, files={"file": ("", b"")}).status_code in (303, 400)
     assert upload(anna, book, "../../etc/passwd", b"1") == 303, "only the last part of a path is the name"
     assert upload(anna, book, "-option.csv", b"1") == 400
-    fields = {"csrf": csrf, "more": ["x" * 5_000] * 3}
+    fields: dict[str, Any] = {"csrf": csrf, "more": ["x" * 5_000] * 3}
     answer = anna.post(f"{book}files/", data=fields, files={"file": ("fields.csv", b"1")})
     assert answer.status_code == 400, "the fields of a form have a limit together"
     assert upload(anna, book, "empty.csv", b"") == 303
