@@ -17,7 +17,8 @@ from telemetry.log import begin_process
 
 MAX_WRITTEN_BYTES = 2_000_000_000
 """Size of a file that a step may write. At this size the write fails."""
-MAX_MEMORY_BYTES = 8 << 30
+MAX_MEMORY_BYTES = 1_500 << 20
+"""Writable memory of the process. It stays below the limits in deploy/, beyond which the kernel also ends the api."""
 NICENESS = 15
 """CPU niceness, so that requests have priority."""
 _PR_SET_PDEATHSIG = 1
@@ -31,7 +32,7 @@ def main() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_WRITTEN_BYTES, MAX_WRITTEN_BYTES))
-    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")

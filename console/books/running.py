@@ -65,6 +65,8 @@ EVERY_S, BEAT_S, KILL_AFTER_S = 1.0, 1.0, 10.0
 LEASE = "30 seconds"
 """Time after the last sign of life of a process, after which another one takes its step."""
 MAX_ATTEMPTS = 5
+MAX_FOLDER_BYTES = 18_000_000_000
+"""Size of a step's folder, below the size of the volume in deploy/kubernetes/api.yaml. Larger steps are stopped."""
 PREFIX = "importledger-book-"
 _LOOPBACK = re.compile(r"http://(127\.0\.0\.1|\[::1\]|localhost)[:/]")
 
@@ -317,9 +319,9 @@ class BookSteps:
                     state = "paused" if wanted == "pausing" else "waiting"
                     child.terminate()
                     kill_at = min(kill_at, now + KILL_AFTER_S)
-                if shutil.disk_usage(folder).free < MIN_FREE_BYTES:
+                if error := _space_error(folder):
                     child.kill()
-                    raise StepFailed("no_space")
+                    raise StepFailed(error)
             if now >= kill_at:
                 child.kill()
         return state
@@ -377,6 +379,17 @@ def _state_of(folder: Path) -> dict[str, tuple[int, int]]:
     paths = [*folder.iterdir(), *(folder / NOTES).iterdir()]
     files = [path for path in paths if path.is_file() and not path.is_symlink()]
     return {str(path.relative_to(folder)): (path.stat().st_size, path.stat().st_mtime_ns) for path in files}
+
+
+def _space_error(folder: Path) -> str:
+    """Return the reason to stop a step whose folder is too large, or whose disk is nearly full; "" for no reason."""
+    if shutil.disk_usage(folder).free < MIN_FREE_BYTES:
+        return "no_space"
+    size = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):  # the child deletes files at the same time
+            size += path.lstat().st_size
+    return "too_large" if size > MAX_FOLDER_BYTES else ""
 
 
 def environment(folder: Path, url: str, token: str, language: str) -> dict[str, str]:

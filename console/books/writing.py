@@ -220,6 +220,8 @@ class Books:
             is_end = is_last or end == size
             if offset != received or end > size or (len(piece) % CHUNK_BYTES and not is_end):
                 raise WrongOffset(received)
+            if found.bytes + len(piece) > MAX_BOOK_BYTES:
+                raise BookRefused("A book must have at most 10 GB.", "Ein Bestand darf höchstens 10 GB haben.")
             refuse_full(connection, found.organisation, len(piece))
             for first in range(0, len(piece), CHUNK_BYTES):
                 number = (offset + first) // CHUNK_BYTES

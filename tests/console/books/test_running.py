@@ -10,6 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
+import xlsxwriter
 
 from console.books import running, writing
 from console.books.running import PREFIX, BookSteps, Output, environment, sweep
@@ -313,3 +314,28 @@ def test_an_organisation_has_one_step_at_a_time(room: Room) -> None:
     with psycopg.connect(room.urls.admin) as connection:
         row = connection.execute("SELECT state FROM book_steps WHERE step = %s", (waiting,)).fetchone()
     assert row == ("ended",)
+
+
+def test_a_sheet_that_needs_more_memory_than_a_step_has_ends_the_step_only(room: Room, tmp_path: Path) -> None:
+    workbook = xlsxwriter.Workbook(str(tmp_path / "kunden.xlsx"))
+    sheet = workbook.add_worksheet()
+    sheet.write_row(0, 0, ["KONTO", "NAME"])
+    sheet.write(1_048_575, 61, "x")
+    workbook.close()
+    content = (tmp_path / "kunden.xlsx").read_bytes()
+    room.books.begin(ANNA, room.book, "kunden.xlsx", len(content))
+    room.books.add(ANNA, room.book, "kunden.xlsx", 0, content)
+    room.books.finish(ANNA, room.book, "kunden.xlsx")
+
+    checked, output = room.run("check", {"files": "kunden.xlsx"})
+
+    assert (checked.state, checked.error, "memory" in output) == ("failed", "refused", True), output
+
+
+def test_a_step_whose_folder_grows_beyond_its_limit_is_stopped(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "MAX_FOLDER_BYTES", 10)
+    room.books.start(ANNA, room.book, "errors", {"run": "go"})
+
+    assert room.steps.run_next()
+
+    assert room.read(stored.steps_of)[0].error == "too_large"

@@ -144,8 +144,8 @@ def test_a_form_without_the_token_of_a_page_stores_nothing(anna: Browser) -> Non
     assert anna.post(f"{book}files/", data={"csrf": csrf}, files={"file": ("", b"")}).status_code in (303, 400)
     assert upload(anna, book, "../../etc/passwd", b"1") == 303, "only the last part of a path is the name"
     assert upload(anna, book, "-option.csv", b"1") == 400
-    fields: dict[str, Any] = {"csrf": csrf, "more": ["x" * 5_000] * 3}
-    answer = anna.post(f"{book}files/", data=fields, files={"file": ("fields.csv", b"1")})
+    many: dict[str, Any] = {"csrf": csrf, "more": ["x" * 5_000] * 3}
+    answer = anna.post(f"{book}files/", data=many, files={"file": ("fields.csv", b"1")})
     assert answer.status_code == 400, "the fields of a form have a limit together"
     assert upload(anna, book, "empty.csv", b"") == 303
     assert re.findall(r'scope="row"><a href="[^"]+files/([^/]+)/', anna.get(book).text) == ["empty.csv", "passwd"]
