@@ -36,6 +36,7 @@ _MAPPED_ONLY = ("check", "values")
 
 STEP_ERRORS: Mapping[str, str] = {
     "refused": N_("The command has failed. Its output has the reason."),
+    "killed": N_("The command needed more memory than a step has. Save large sheets as CSV, or divide the book."),
     "lost": N_("The service was stopped several times during this step. Ask the operator of the service."),
     "changed": N_("The files have changed since the approval. Start the step again."),
     "rejected": N_("Another person has rejected the step."),

@@ -219,7 +219,7 @@ class BookSteps:
             before = _state_of(folder)
             code, state = self._run(step, folder, output)
             self._store(step, folder, output, before)
-            error = "refused" if state == "failed" else ""
+            error = ("killed" if code < 0 else "refused") if state == "failed" else ""
         except StepFailed as failed:
             state, error = ("paused", "") if str(failed) == "paused" else ("failed", str(failed))
         finally:

@@ -329,7 +329,7 @@ def test_a_sheet_that_needs_more_memory_than_a_step_has_ends_the_step_only(room:
 
     checked, output = room.run("check", {"files": "kunden.xlsx"})
 
-    assert (checked.state, checked.error, "memory" in output) == ("failed", "refused", True), output
+    assert (checked.state, checked.error, "memory" in output) == ("failed", "killed", True), output
 
 
 def test_a_step_whose_folder_grows_beyond_its_limit_is_stopped(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
