@@ -120,7 +120,7 @@
     const bar = uploading.querySelector("progress"), says = uploading.querySelector("[role=status]");
     const total = files.reduce((sum, file) => sum + file.size, 0) || 1;
     async function put(file, offset, body) {
-      const address = `${uploading.dataset.upload}${encodeURIComponent(file.name)}/?size=${file.size}&offset=${offset}`;
+      const address = `${uploading.dataset.upload}${encodeURIComponent(file.name)}/?size=${file.size}&version=${file.lastModified}&offset=${offset}`;
       const answer = await fetch(address, { method: "PUT", headers: { "X-Form-Token": csrf.value }, body });
       if (answer.ok || answer.status === 409) return (await answer.json()).received;
       const page = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main");

@@ -25,6 +25,7 @@ from typing import Any
 
 import msgspec
 import structlog
+from cryptography.exceptions import InvalidTag
 from psycopg import Connection
 
 from console.books.commands import MAPPING, NOTES, ONLINE, percent_in, words_of
@@ -256,7 +257,7 @@ class BookSteps:
                         for chunk in read_chunks(connection, step.key, file):
                             written.write(chunk)
                             self._renew(step, output)
-            except ValueError:
+            except (ValueError, InvalidTag):
                 raise StepFailed("unreadable") from None
 
     def _run(self, step: Claimed, folder: Path, output: Output) -> tuple[int, str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 from psycopg import Connection
+from psycopg.errors import LockNotAvailable
 
 from console.books.commands import (
     ONLINE,
@@ -65,7 +66,7 @@ STEP_LASTS, OFFLINE_LASTS = timedelta(hours=24), timedelta(hours=1)
 """Time in which a step may run, from its start or resumption: one that calls the api, and one that only reads files."""
 MAX_TEXT_BYTES = 1_000_000
 
-_LOCK_BOOK = "SELECT key FROM books WHERE book = %s AND key IS NOT NULL FOR UPDATE"
+_LOCK_BOOK = "SELECT key FROM books WHERE book = %s AND key IS NOT NULL FOR UPDATE NOWAIT"
 _INSERT_BOOK = """
 INSERT INTO books (book, supplier, run, organisation, user_id, key) VALUES (%s, %s, %s, %s, %s, %s)
 ON CONFLICT (organisation, supplier, run) WHERE erased_at IS NULL DO NOTHING
@@ -74,13 +75,17 @@ _SELECT_BOOK = "SELECT book FROM books WHERE organisation = %s AND supplier = %s
 _COUNT_BOOKS = "SELECT count(*) FROM books WHERE organisation = %s AND erased_at IS NULL"
 _TOUCH = "UPDATE books SET touched_at = clock_timestamp() WHERE book = %s"
 _HAS_LIVE = "SELECT FROM book_steps WHERE book = %s AND state IN ('waiting', 'running', 'pausing')"
-_INSERT_FILE = "INSERT INTO book_files (book, name, size, step) VALUES (%s, %s, %s, %s) RETURNING file"
+_INSERT_FILE = """
+INSERT INTO book_files (book, name, size, step, digest) VALUES (%s, %s, %s, %s, %s) RETURNING file
+"""
 _SELECT_ALL_BYTES = """
 SELECT coalesce(sum(f.received), 0)::bigint, coalesce(sum(f.received) FILTER (WHERE b.organisation = %s), 0)::bigint
 FROM book_files AS f JOIN books AS b USING (book)
 """
 _COUNT_STEPS = "SELECT count(*) FROM book_steps WHERE book = %s"
-_SELECT_UNFINISHED = "SELECT file, size, received FROM book_files WHERE book = %s AND name = %s AND NOT is_whole"
+_SELECT_UNFINISHED = """
+SELECT file, size, received, digest FROM book_files WHERE book = %s AND name = %s AND NOT is_whole
+"""
 _DELETE_UNFINISHED = "DELETE FROM book_files WHERE book = %s AND name = %s AND NOT is_whole"
 _DELETE_WHOLE = "DELETE FROM book_files WHERE book = %s AND name = %s AND is_whole"
 _RECEIVE = "UPDATE book_files SET received = %s, written_at = clock_timestamp() WHERE file = %s"
@@ -129,6 +134,10 @@ _DELETE_FILES = "DELETE FROM book_files WHERE book = %s"
 _ERASE = "UPDATE books SET key = NULL, erased_at = clock_timestamp(), erased_by = %s WHERE book = %s"
 
 _NO_BOOK = ("The book must exist and must not be erased.", "Der Bestand muss existieren und darf nicht gelöscht sein.")
+_IN_USE = (
+    "Another request is changing the book. Try again.",
+    "Eine andere Anfrage ändert den Bestand gerade. Versuchen Sie es erneut.",
+)
 _RUNS = (
     "The step of the book must end or be paused first.",
     "Der laufende Schritt des Bestands muss erst enden oder angehalten werden.",
@@ -185,16 +194,17 @@ class Books:
             connection.execute(_INSERT_BOOK, row)
             return str(value_of(connection, _SELECT_BOOK, reach.organisation, supplier, run))
 
-    def begin(self, reach: Reach, book: str, name: str, size: int, *, is_new: bool = False) -> int:
+    def begin(self, reach: Reach, book: str, name: str, size: int, *, version: str = "", is_new: bool = False) -> int:
         """Begin or continue the upload of a file, and return the offset of its next byte. Raises BooksFull.
 
-        With `is_new`, an unfinished upload of this name is not continued.
+        An unfinished upload is continued if it has the same name, size and version, which is any text of the client.
+        With `is_new`, it is not continued.
         """
         refuse_name(name)
         refuse_size(size)
         with self._changing(reach, book) as (connection, found, _):
             unfinished = rows_of(connection, _SELECT_UNFINISHED, book, name)
-            if unfinished and unfinished[0][1] == size and not is_new:
+            if unfinished and (unfinished[0][1], unfinished[0][3]) == (size, version) and not is_new:
                 return int(unfinished[0][2])
             refuse_full(connection, found.organisation, size)
             if found.bytes + size > MAX_BOOK_BYTES or len(list_files(connection, book)) >= MAX_FILES:
@@ -203,7 +213,7 @@ class Books:
                     f"Ein Bestand darf höchstens {MAX_FILES} Dateien und 10 GB haben.",
                 )
             connection.execute(_DELETE_UNFINISHED, (book, name))
-            connection.execute(_INSERT_FILE, (book, name, size, ""))
+            connection.execute(_INSERT_FILE, (book, name, size, "", version))
             return 0
 
     def add(self, reach: Reach, book: str, name: str, offset: int, piece: bytes, *, is_last: bool = False) -> int:
@@ -215,7 +225,7 @@ class Books:
             unfinished = rows_of(connection, _SELECT_UNFINISHED, book, name)
             if not unfinished:
                 raise WrongOffset(0)
-            [(file, size, received)] = unfinished
+            [(file, size, received, _)] = unfinished
             end = offset + len(piece)
             is_end = is_last or end == size
             if offset != received or end > size or (len(piece) % CHUNK_BYTES and not is_end):
@@ -238,7 +248,7 @@ class Books:
             unfinished = rows_of(connection, _SELECT_UNFINISHED, book, name)
             if not unfinished:
                 raise WrongOffset(0)
-            [(file, size, received)] = unfinished
+            [(file, size, received, _)] = unfinished
             if received != size and not is_stream:
                 raise WrongOffset(received)
             if as_name not in ("", name):
@@ -361,7 +371,10 @@ class Books:
         Raises BookRefused if the book is not within the reach, or if a step of it runs and `is_live` is False.
         """
         with self._ledger.connection() as connection, connection.transaction():
-            locked = rows_of(connection, _LOCK_BOOK, book)
+            try:
+                locked = rows_of(connection, _LOCK_BOOK, book)
+            except LockNotAvailable:  # waiting would hold a thread and a connection of the api
+                raise BookRefused(*_IN_USE) from None
             found = book_within(connection, reach, book)
             if not locked or found is None:
                 raise BookRefused(*_NO_BOOK)
@@ -420,7 +433,7 @@ def finish_file(connection: Connection[Any], book: str, name: str, file: int) ->
 def new_file(connection: Connection[Any], book: str, name: str, size: int, step: str) -> int:
     """Begin a file that a step has written, and return its number."""
     connection.execute(_DELETE_UNFINISHED, (book, name))
-    return int(value_of(connection, _INSERT_FILE, book, name, size, step))
+    return int(value_of(connection, _INSERT_FILE, book, name, size, step, ""))
 
 
 def receive(connection: Connection[Any], file: int, received: int) -> None:

@@ -59,7 +59,7 @@ IMPORTERS = frozenset(ROLES)
 AT_ONCE = 50
 MAX_SHOWN_OUTPUT = 20_000
 """Characters of a step's output on the page of the book; the page of the step has all."""
-MAX_FAILURES_BYTES = 8_000_000
+MAX_FAILURES_BYTES = 2_000_000
 """Bytes of the table of failures that the page of the book reads."""
 MAX_KINDS, MAX_EXAMPLES = 50, 3
 """Kinds of errors on the page, and accounts of each."""

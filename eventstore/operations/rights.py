@@ -94,7 +94,7 @@ COLUMNS: Mapping[tuple[str, str, LiteralString], tuple[str, ...]] = {
     ("reconciliations", "relay", "UPDATE"): ("ended_at", "error"),
     ("books", "api", "INSERT"): ("book", "supplier", "run", "organisation", "user_id", "key"),
     ("books", "api", "UPDATE"): ("key", "touched_at", "erased_at", "erased_by"),
-    ("book_files", "api", "INSERT"): ("book", "name", "size", "step"),
+    ("book_files", "api", "INSERT"): ("book", "name", "size", "step", "digest"),
     ("book_files", "api", "UPDATE"): ("name", "size", "received", "is_whole", "digest", "written_at"),
     ("book_steps", "api", "INSERT"): (
         *("step", "book", "kind", "command", "arguments", "user_id", "state", "counts", "preview"),

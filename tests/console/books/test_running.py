@@ -176,6 +176,7 @@ def test_a_process_keeps_its_step_while_it_copies_large_files(room: Room, monkey
         ("UPDATE book_steps SET mac = ''", "forged"),
         ("UPDATE book_steps SET preview = 'other'", "changed"),
         ("UPDATE book_chunks SET digest = 'other'", "unreadable"),
+        ("UPDATE book_chunks SET content = content || '0'::bytea", "unreadable"),
     ],
 )
 def test_a_step_is_not_run_when_it_must_not(room: Room, statement: str, error: str) -> None:

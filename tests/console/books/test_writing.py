@@ -275,3 +275,12 @@ def test_a_book_has_a_limit_of_steps(books: Books, monkeypatch: pytest.MonkeyPat
     books.pause(ANNA, book, books.start(ANNA, book, "push", {"files": "book.ndjson"}))
     with pytest.raises(BookRefused):
         books.start(ANNA, book, "push", {"files": "book.ndjson"})
+
+
+def test_a_book_that_another_request_changes_does_not_hold_the_api(books: Books, ledger: Ledger) -> None:
+    book = books.create(ANNA, "ACME", "go")
+    with ledger.connection() as connection, connection.transaction():
+        connection.execute("SELECT FROM books FOR UPDATE")
+        with pytest.raises(BookRefused, match="Another request"):
+            books.begin(ANNA, book, "a.csv", 1)
+    assert books.begin(ANNA, book, "a.csv", 1) == 0

@@ -125,6 +125,12 @@ def test_a_large_file_is_uploaded_in_pieces_and_goes_on_after_an_interruption(an
     assert put(CHUNK_BYTES, content[CHUNK_BYTES:]) == (200, len(content))
     assert anna.get(f"{book}files/kunden.csv/").content == content
 
+    other = f"{book}files/kunden.csv/?size={len(content)}&version=2"
+    anna.request("PUT", address, content=b"", headers=token)
+    anna.request("PUT", f"{address}&offset=0", content=content[:CHUNK_BYTES], headers=token)
+    changed = anna.request("PUT", other, content=b"", headers=token)
+    assert changed.json() == {"received": 0}, "another version of the file begins at its first byte"
+
     assert put(0, b"", **{"X-Form-Token": ""})[0] == 403
     assert put(0, b"", Origin="https://elsewhere.example")[0] == 403
     assert anna.request("PUT", f"{book}files/..%2Fa/?size=1", headers=token).status_code in (400, 404)
