@@ -17,7 +17,7 @@ from telemetry.log import begin_process
 
 MAX_WRITTEN_BYTES = 2_000_000_000
 """Size of a file that a step may write. At this size the write fails."""
-MAX_MEMORY_BYTES = 1_500 << 20
+MAX_MEMORY_BYTES = 2_000 << 20
 """Writable memory of the process. It stays below the limits in deploy/, beyond which the kernel also ends the api."""
 NICENESS = 15
 """CPU niceness, so that requests have priority."""
