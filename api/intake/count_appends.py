@@ -1,4 +1,4 @@
-"""Append counts to the log, each batch exactly once, even if the outcome of an append is unknown.
+"""Append counts of runs and refusals to the log, each batch exactly once, even if the outcome of an append is unknown.
 
 A batch of counts is a separate stream with a random name. The append of a batch is repeated under the same name until
 it is certainly stored: a stream with a batch accepts no second batch.

@@ -191,7 +191,9 @@ class _Compared(msgspec.Struct, frozen=True):
 def _compare(
     connection: Connection[Any], keys: Sequence[str], copies: CheckpointCopies, progress: Callable[[int], None]
 ) -> _Compared:
-    """Compare the log with its newest checkpoint and the newest copy, and return its state.
+    """Compare the log with its newest checkpoint, and with the newest copy of a checkpoint outside the database.
+
+    Return the state of the log.
 
     Raises LogDiffers for a difference from a checkpoint of any key that has signed the log. Without such a difference,
     raises SealRefused for checkpoints of other keys than `keys`. Raises NoCopies if there are no copies and the log was

@@ -56,6 +56,9 @@ class StepRight(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def running_step(connection: AsyncConnection[Any], authority: AuthorityKey, step: str) -> StepRight | None:
-    """Return the right of a step that runs, if its user still has role and supplier; None otherwise."""
+    """Return what a running step of a book may do.
+
+    None if the step does not run, or its user has lost the role or the supplier of the book.
+    """
     found = await fetch_struct(connection, StepRight, _SELECT, step, list(ROLES))
     return found if found is not None and found.is_valid(authority) else None

@@ -1,4 +1,7 @@
-"""Projections of the platform's records. Workers or the api write them in the transaction that makes the record."""
+"""Projections of the platform: tables of accounts, customers, contracts, meters and market data.
+
+The worker or api that appends an event also writes the rows of the event, in the same transaction.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

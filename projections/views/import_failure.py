@@ -216,7 +216,7 @@ async def failure_counts(
 ) -> list[FailureCount]:
     """Read the codes and paths of failures after a sort key, those with most open accounts first.
 
-    `today` is in German market time; `code` is "" for all.
+    `today` is the last of the counted days, in German market time; `code` is "" for all codes.
     """
     listed = [(today - timedelta(days=back)).isoformat() for back in range(days - 1, -1, -1)]
     names = ("open", "fixed", "after_supplier", "after_code", "after_path")

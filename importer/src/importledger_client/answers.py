@@ -123,7 +123,7 @@ class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """An account of a run that has ended in an error."""
+    """An account of a run whose import has failed."""
 
     external_account_number: str | None = None
     status: str = ""
