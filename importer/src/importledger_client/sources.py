@@ -88,13 +88,14 @@ class Source:
         return self.size if self.stored.closed else self.stored.tell()
 
     def lines(self) -> Iterator[Line]:
-        """Yield every line that is not empty, except replaced accounts.
+        """Return every line that is not empty, except replaced accounts.
 
         Raises Unreadable, and Differs if a second count differs.
         """
-        for line in self._all_lines():
-            if not self.replaced or line.errors or number_of(line.content) not in self.replaced:
-                yield line
+        lines = self._all_lines()
+        if not self.replaced:
+            return lines
+        return (line for line in lines if line.errors or number_of(line.content) not in self.replaced)
 
     def _all_lines(self) -> Iterator[Line]:
         read = 0
