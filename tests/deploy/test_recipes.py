@@ -164,9 +164,10 @@ def test_every_command_and_setting_of_a_recipe_exists(name: str) -> None:
     recipe = RECIPES[name]()
     assert recipe.commands.keys() == recipe.settings.keys() == {"migrate", *ROLES}
     for role, words in recipe.commands.items():
-        command = importledger.get_command(click.Context(importledger), words[0])
+        root = click.Context(importledger, **importledger.context_settings)  # click keeps the help option of a verb
+        command = importledger.get_command(root, words[0])
         assert command is not None
-        command.make_context(words[0], words[1:])
+        command.make_context(words[0], words[1:], parent=root)
         settings = recipe.settings[role]
         assert unknown_setting(settings) is None
         assert [name for name in settings if f"`{name}" not in SETTINGS] == []
