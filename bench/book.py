@@ -1,6 +1,6 @@
 """Map a book of six tables to NDJSON, and compare its time and memory with their bars.
 
-    python -m bench.book --accounts 200000
+    python -m bench.book --accounts 200000 --form xlsx
 
 The tables are like exports of SAP IS-U: contract accounts, partners, contracts, devices, readings and open items, in
 Windows-1252 with German dates and numbers. `importbook map check` reads, counts and joins them in a process of its own
@@ -18,6 +18,10 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+import pyarrow
+import xlsxwriter
+from pyarrow import parquet
 
 ACCOUNTS = 200_000
 MOST_SECONDS = 60.0
@@ -125,6 +129,29 @@ def write_book(folder: Path, accounts: int) -> int:
     return rows
 
 
+def convert(folder: Path, form: str) -> None:
+    """Replace the tables by XLSX or Parquet tables of texts, and name these in the mapping."""
+    for name in _HEADERS:
+        source = folder / f"{name}.csv"
+        with source.open(encoding="cp1252", newline="") as file:
+            header, *rows = csv.reader(file, delimiter=";")
+        if form == "xlsx":
+            options = {"constant_memory": True, "strings_to_numbers": False, "strings_to_urls": False}
+            with xlsxwriter.Workbook(str(folder / f"{name}.xlsx"), options) as book:
+                sheet = book.add_worksheet()
+                for number, row in enumerate((header, *rows)):
+                    for place, cell in enumerate(row):
+                        sheet.write_string(number, place, cell)
+        else:
+            columns = [
+                pyarrow.array([cell or None for cell in column], pyarrow.string()) for column in zip(*rows, strict=True)
+            ]
+            parquet.write_table(pyarrow.table(columns, names=header), folder / f"{name}.parquet")
+        source.unlink()
+    text = MAPPING.replace("source: {encoding: cp1252}\n", "").replace(".csv", f".{form}")
+    (folder / "m.yaml").write_text(text, encoding="utf-8")
+
+
 def _rows(chance: random.Random, accounts: int) -> Iterator[tuple[str, list[str]]]:
     """Yield the rows of all tables: seven and a half for each account."""
     order = list(range(accounts))
@@ -165,18 +192,22 @@ def _day(chance: random.Random) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Map a book of six tables, and compare time and memory with bars.")
     parser.add_argument("--accounts", type=int, default=ACCOUNTS, help="accounts of the book [default: 200000]")
-    accounts = parser.parse_args().accounts
+    parser.add_argument("--form", choices=("csv", "xlsx", "parquet"), default="csv", help="tables [default: csv]")
+    options = parser.parse_args()
+    accounts, form = options.accounts, options.form
     with tempfile.TemporaryDirectory(prefix="bench-book-") as name:
         rows = write_book(Path(name), accounts)
+        if form != "csv":
+            convert(Path(name), form)
         begin = time.monotonic()
-        command = [sys.executable, "-m", "importledger_client", "map", "check", "m.yaml", "FKKVKP.csv"]
+        command = [sys.executable, "-m", "importledger_client", "map", "check", "m.yaml", f"FKKVKP.{form}"]
         shown = subprocess.run(command, cwd=name, capture_output=True, text=True)
         seconds = time.monotonic() - begin
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     mebibytes, cpu_seconds = usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime
     print("\n".join(shown.stdout.splitlines()[-20:]), shown.stderr[-2000:], sep="\n")
     most = MOST_SECONDS * max(1.0, accounts / ACCOUNTS)
-    print(f"{accounts:,} accounts, {rows:,} rows, {cpu_seconds:.0f} s of CPU time on both cores")
+    print(f"{form}: {accounts:,} accounts, {rows:,} rows, {cpu_seconds:.0f} s of CPU time on both cores")
     print(f"{seconds:.1f} s (bar {most:.0f}), {mebibytes:.0f} MiB (bar {MOST_MIB})")
     return int(shown.returncode != 0 or seconds > most or mebibytes > MOST_MIB)
 

@@ -136,7 +136,7 @@ class HelpContext(click.Context):
 
 
 def _paragraph(text: str) -> str:
-    """Translate a paragraph. One that begins with \\b keeps its lines: the example."""
+    """Translate a paragraph. The example, which begins with \\b, keeps its lines."""
     return text.replace("Example:", _("Example:")) if text.startswith("\b") else _(" ".join(text.split()))
 
 

@@ -323,7 +323,7 @@ def test_the_chart_leads_to_the_imports_of_a_day_with_and_without_script(
                 assert box is not None
                 place: Position = {"x": min(box["width"] * share, box["width"] - 2), "y": box["height"] / 2}
                 reading = page.locator(".u-legend .u-series").nth(1).locator(".u-value")
-                for _ in range(100):  # the view behind the chart can be late, and only a move of the mouse reads anew
+                for _ in range(100):  # the view can be late, and the chart reads values when the mouse moves
                     page.locator(".u-over").hover(position=place)
                     if reading.text_content() != "0":
                         break
