@@ -4,6 +4,7 @@ import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,11 @@ from psycopg import Connection
 from embedded.postgres import INSTALLATION, WHEEL, PostgresUrls
 from tests.support.running import wait_for
 
-_WAITING = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'SyncRep'"
+_WAITING = """
+SELECT pid, query_start
+FROM pg_stat_activity
+WHERE datname = current_database() AND wait_event = 'SyncRep'
+"""
 
 
 @contextmanager
@@ -76,13 +81,19 @@ def _configure(connection: Connection[Any], change: str) -> None:
     wait_for(lambda: connection.execute("SELECT pg_conf_load_time()").fetchone() != loaded, "the server has read it")
 
 
-def waiting_commits(connection: Connection[Any]) -> list[int]:
-    """The backends of this database whose commit waits for the standby."""
-    return [row[0] for row in connection.execute(_WAITING)]
+def waiting_commits(connection: Connection[Any]) -> set[tuple[int, datetime]]:
+    """The commits of this database that wait for the standby: the process of each and its start."""
+    return {(pid, started) for pid, started in connection.execute(_WAITING)}
 
 
 def cancel_waiting_commits(connection: Connection[Any], number: int = 1) -> None:
-    """Cancel as many waiting commits, as soon as there are so many."""
+    """Cancel all waiting commits, as soon as there are so many. Return when none of them waits any more.
+
+    A commit that waits for a moment after its cancellation would otherwise be cancelled twice by two calls, and the
+    second cancellation would end the next statement of its connection.
+    """
     wait_for(lambda: len(waiting_commits(connection)) >= number, f"{number} commits wait for the standby")
-    for pid in waiting_commits(connection):
+    cancelled = waiting_commits(connection)
+    for pid, _ in cancelled:
         connection.execute("SELECT pg_cancel_backend(%s)", (pid,))
+    wait_for(lambda: not cancelled & waiting_commits(connection), "the cancelled commits have ended")

@@ -29,7 +29,7 @@ from eventstore.proof.sealing import LogDiffers, NoCopies, SealRefused, continue
 from tests.support.databases import drop, renamed
 from tests.support.make import NOON, stage
 from tests.support.sealed_log import KEY, OTHER_KEY, Log
-from tests.support.standby import missing_standby, waiting_commits
+from tests.support.standby import cancel_waiting_commits, missing_standby
 
 
 @pytest.fixture
@@ -190,8 +190,7 @@ def test_a_checkpoint_of_events_that_the_primary_alone_has_is_not_kept_outside(l
     with missing_standby(log.urls) as connection, ThreadPoolExecutor(1) as pool:
         sealing = pool.submit(log.seal)
         while not sealing.done():
-            for pid in waiting_commits(connection):
-                connection.execute("SELECT pg_cancel_backend(%s)", (pid,))
+            cancel_waiting_commits(connection, 0)
         with pytest.raises(StoreUnavailable):
             sealing.result()
         assert len(log.checkpoints()) == len(before) + 1, "it is visible in the database"
