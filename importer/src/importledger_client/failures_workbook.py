@@ -328,7 +328,7 @@ def _rows_of(
     A cell that Excel cannot hold is None. The mapping does not read such a cell.
     """
     numbers = set[int]().union(*(account.rows.get(alias, ()) for account in accounts.values()))
-    for number, row in table.rows(is_whole=True):
+    for number, row in table.whole_rows():
         if number in numbers:
             cells = dict(zip(table.columns, row, strict=True))
             yield (part, number), [cells.get(column) if _is_safe(cells.get(column)) else None for column in header]
@@ -342,7 +342,7 @@ def _leave_out_unsafe(source: MappedSource, accounts: Mapping[str, _Account]) ->
             for number in account.rows.get(alias, ()):
                 of_row.setdefault(number, []).append(account)
         used = [(place, name) for place, name in enumerate(table.columns) if (alias, name) in source.plan.columns]
-        for number, row in table.rows(is_whole=True):
+        for number, row in table.whole_rows():
             for place, column in used if number in of_row else ():
                 if not _is_safe(row[place]):
                     for account in of_row[number]:

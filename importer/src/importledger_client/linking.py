@@ -56,5 +56,5 @@ def _rank(tables: Mapping[str, Table], pair: Shared) -> Any:
 
 
 def _rows(table: Table) -> Iterator[list[Any]]:
-    for number, row in table.rows():
+    for number, row in table.whole_rows():
         yield [number, *(clean(cell, ()) for cell in row)]

@@ -273,9 +273,10 @@ class Mapped:
                     if None not in (key := key_of_child(row)):
                         index.setdefault(key, []).append(row)
             keys = {key_of(row) for row in rows}
-            found = [row for key in keys for row in index.get(key, ())]
-            if len(keys) > 1:
-                found.sort(key=operator.itemgetter(1))
+            if len(keys) == 1:
+                found = index.get(*keys) or []
+            else:
+                found = sorted((row for key in keys for row in index.get(key, ())), key=operator.itemgetter(1))
             for row in found:
                 if row[1] in seen:
                     self.unused.repeat(child, row[1])

@@ -9,6 +9,7 @@ import contextlib
 import glob
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from importledger_client.language import _, translatable
 from importledger_client.mapped import Cells, Mapped, plain
 from importledger_client.mapping import MappingError, Plan, check_columns, named, text_columns
 from importledger_client.sources import Differs, Line, Source, Unreadable
-from importledger_client.tables.reading import Table
+from importledger_client.tables.reading import Recounter, Table
 from importledger_client.unused import TableUse
 from importledger_client.value_list import CodeValue
 from importledger_client.values import NO_VALUE, ROUNDED, clean
@@ -191,31 +192,34 @@ class MappedSource(Source):
 
     def whole_tables(self) -> Mapping[str, Table]:
         """Return the tables, to read once more, by their names in the mapping; "" for the main one."""
-        self._open()
+        self._open(None)
         return self.tables
 
     @contextlib.contextmanager
     def _joined(self, origins: dict[str, Cells] | None = None) -> Iterator[tuple[Engine, Mapped, Path]]:
         """Yield the tables in the engine, with their rows joined to accounts and ordered."""
-        self._open()
-        self.mapped = Mapped(self._plan, self._supplier, self.tables, origins)
-        with (
-            tempfile.TemporaryDirectory(prefix="importbook-") as folder,
-            contextlib.closing(Engine(Path(folder), self.tables)) as engine,
-        ):
-            self._load(engine, self.mapped)
-            self._order(engine, self.mapped)
-            yield engine, self.mapped, Path(folder)
+        with contextlib.closing(Recounter()) as recounter:
+            self._open(recounter)
+            self.mapped = Mapped(self._plan, self._supplier, self.tables, origins)
+            with (
+                tempfile.TemporaryDirectory(prefix="importbook-") as folder,
+                contextlib.closing(Engine(Path(folder), self.tables)) as engine,
+            ):
+                self._load(engine, self.mapped)
+                self._order(engine, self.mapped)
+                yield engine, self.mapped, Path(folder)
 
-    def _open(self) -> None:
-        """Read the headers of all tables."""
+    def _open(self, recounter: Recounter | None) -> None:
+        """Read the headers of all tables, and begin their second counts. Workbooks are loaded two at a time."""
         sources = {"": (self.files, self._plan.source)}
         sources |= {alias: (_files_at(file.path), file.source) for alias, file in self._plan.files.items()}
         columns_read = self._plan.columns
         ignored = {
             alias: [column for column in self._plan.ignore if (alias, column) not in columns_read] for alias in sources
         }
-        for alias, (names, source) in sources.items():
+
+        def table_of(alias: str) -> Table:
+            names, source = sources[alias]
             other_sheets = [
                 sheet
                 for other_alias, (other_names, other_source) in sources.items()
@@ -223,7 +227,10 @@ class MappedSource(Source):
                 and {Path(name).resolve() for name in other_names} & {Path(name).resolve() for name in names}
                 for sheet in other_source.sheets
             ]
-            self.tables[alias] = Table(names, source, ignored=ignored[alias], chosen_elsewhere=other_sheets)
+            return Table(names, source, ignored=ignored[alias], chosen_elsewhere=other_sheets, recounter=recounter)
+
+        with ThreadPoolExecutor(2) as pool:
+            self.tables = dict(zip(sources, pool.map(table_of, sources), strict=True))
         check_columns(self._plan, {alias: table.columns for alias, table in self.tables.items()})
 
     def _load(self, engine: Engine, mapped: Mapped) -> None:

@@ -103,7 +103,7 @@ class TableUse:
                     self.unread_rows += 1
                     yield row, None
                 continue
-            for place, column in self._unread.get(mark) or self._unread_by(mark):
+            for place, column in self._unread[mark] if mark in self._unread else self._unread_by(mark):
                 if row[place] is not None:
                     yield row, column
         self._marks.clear()

@@ -29,6 +29,7 @@ _TOKENS = (("YYYY", "%Y"), ("YY", "%y"), ("DD", "%d"), ("MM", "%m"), ("HH", "%H"
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}.*)?\Z")
 _FORM = re.compile(r"1(?P<group>[., '\u00a0\u202f])?234(?P<point>[.,])56\Z")
 _MONEY = re.compile(r"(?:EUR|€)?\s*(.*?)\s*(?:EUR|€)?\Z", re.DOTALL)
+_NO_DIGITS = re.compile("[^0-9]+")
 _TRUE = frozenset({"ja", "j", "yes", "y", "true", "wahr", "x", "1"})
 _FALSE = frozenset({"nein", "n", "no", "false", "falsch", "0"})
 _LONGEST = 200
@@ -36,6 +37,8 @@ _LONGEST = 200
 _BIRTH = "date_of_birth"
 _AS_TEXT = frozenset({"decimal", "date", "moment", "number", "day", "order"})
 """Kinds whose values the engine stores as texts. It stores values of other kinds as JSON."""
+_OFTEN_EQUAL = frozenset({"date", "moment", "day", "order", "boolean"})
+"""Kinds whose values many rows share, so that a cache saves time."""
 _ENGINE_NUMBER = re.compile(r"-?[0-9]{1,28}(\.[0-9]{1,10})?\Z")
 """Numbers that DECIMAL(38, 10) holds exactly."""
 _encode = msgspec.json.Encoder(decimal_format="number").encode
@@ -75,7 +78,8 @@ class Conversion(NamedTuple):
         if cell is None:
             return None
         try:
-            return _stored(cell, *self[1:]) if isinstance(cell, str) else _stored.__wrapped__(cell, *self[1:])
+            convert = _stored_again if isinstance(cell, str) and self.kind in _OFTEN_EQUAL else _stored
+            return convert(cell, *self[1:])
         except (ValueError, ArithmeticError):
             return None
 
@@ -84,7 +88,6 @@ class Conversion(NamedTuple):
         return stored if self.kind in _AS_TEXT else msgspec.json.decode(stored)
 
 
-@functools.lru_cache(2**16)
 def _stored(cell: Cell, kind: str, dates: str, decimals: str, field: str) -> str:
     if kind == "order":
         return _order(cell, dates, decimals)
@@ -94,6 +97,9 @@ def _stored(cell: Cell, kind: str, dates: str, decimals: str, field: str) -> str
     if kind == "number" and not _ENGINE_NUMBER.match(value):
         raise ValueError(cell)
     return value if kind in _AS_TEXT else _encode(value).decode()
+
+
+_stored_again = functools.lru_cache(2**16)(_stored)
 
 
 def _order(cell: Cell, dates: str, decimals: str) -> str:
@@ -172,7 +178,7 @@ def _decimal(value: Any, decimals: str) -> str:
     number = number_form(decimals).match(text)
     if number is None:
         raise ValueError(value)
-    whole = re.sub("[^0-9]", "", number["whole"]).lstrip("0") or "0"
+    whole = _NO_DIGITS.sub("", number["whole"]).lstrip("0") or "0"
     return ("-" if sign == "-" else "") + whole + (f".{number['rest']}" if number["rest"] else "")
 
 

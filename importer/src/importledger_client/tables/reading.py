@@ -2,7 +2,6 @@
 
 import bisect
 import collections
-import contextlib
 import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -23,7 +22,7 @@ from importledger_client.tables.workbook import Sheet, sheets_of
 _CSV = ("csv", "tsv", "txt")
 _XLSX = ("xlsx", "xlsm", "xls")
 """Endings of workbooks. The reader refuses .xls with a sentence."""
-_LARGE = 2**23
+_LARGE = 2**21
 """Bytes of a file from which on a separate process makes the second count, since starting a process takes a moment."""
 _PARQUET = "parquet"
 _JSON = ("ndjson", "jsonl", "json")
@@ -44,6 +43,28 @@ def _ending(name: str) -> str:
     return suffixes[-1].removeprefix(".") if suffixes else ""
 
 
+class Recounter:
+    """Makes second counts: of large parts in another process, which begins before this process reads them."""
+
+    def __init__(self) -> None:
+        self._pool: ProcessPoolExecutor | None = None
+
+    def start(self, part: Part) -> Callable[[], Count]:
+        """Return a function that returns the second count."""
+        if not isinstance(part, Delimited | Sheet) or Path(part.name).stat().st_size < _LARGE:
+            return _recounting(part)
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(1, get_context("spawn"), ignore_interrupts)
+        recount: Callable[[], Any] = part.recount
+        started = self._pool.submit(recount)
+        return lambda: part.count(started.result())
+
+    def close(self) -> None:
+        """End the process."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+
 class Table:
     """A table of one or more files. Several columns may have a name that is in `ignored`; `""` is no name."""
 
@@ -54,6 +75,7 @@ class Table:
         *,
         ignored: Collection[str] = (),
         chosen_elsewhere: Collection[str] = (),
+        recounter: Recounter | None = None,
     ) -> None:
         self.name = ", ".join(names)
         self.columns: list[str] = []
@@ -70,28 +92,38 @@ class Table:
         self._starts: list[int] = []
         self.parts = [part for name in names for part in self._parts(name, source, chosen_elsewhere)]
         self._headers = [self._named(part) for part in self.parts]
+        self._recounts = [recounter.start(part) if recounter else _recounting(part) for part in self.parts]
 
     @property
     def written(self) -> list[str]:
         """Parts with their formats, encodings and delimiters."""
         return [f"{part.label}: {part.written}" for part in self.parts]
 
-    def rows(self, *, is_whole: bool = False) -> Iterator[tuple[int, Row]]:
+    def rows(self) -> Iterator[tuple[int, Row]]:
         """Yield the rows by `columns`, with numbers that continue through all parts.
 
-        Cells of ignored columns are None unless `is_whole`. Raises Unreadable, and Differs at the end.
+        Cells of ignored columns are None. Raises Unreadable, and Differs at the end of a part whose second count
+        differs.
         """
+        return self._rows(self._ignored, is_recounted=True)
+
+    def whole_rows(self) -> Iterator[tuple[int, Row]]:
+        """Yield the rows with the cells of ignored columns, and without a second count. Raises Unreadable."""
+        return self._rows((), is_recounted=False)
+
+    def _rows(self, left_out: Collection[str], *, is_recounted: bool) -> Iterator[tuple[int, Row]]:
         number = 0
-        for part, header in zip(self.parts, self._headers, strict=True):
+        for part, header, recount in zip(self.parts, self._headers, self._recounts, strict=True):
             self._starts.append(number)
             base, count = number, Count()
-            pick = self._picking(part, header, frozenset() if is_whole else self._ignored)
-            with damage_named(part.label), _recounting(part) as recount:
+            pick = self._picking(part, header, left_out)
+            with damage_named(part.label):
                 for in_part, cells in part.rows():
                     number = base + in_part
                     count.add(cells)
                     yield number, pick(in_part, cells)
-                self._check(part, header, count, recount())
+                if is_recounted:
+                    self._check(part, header, count, recount())
                 self._add_counts(header, count)
                 for position, word, sentence in part.doubts():
                     if position >= len(header) or header[position] not in self._ignored:
@@ -199,7 +231,7 @@ class Table:
                         )
                     )
             row = cells if is_as_written else [None if place < 0 else cells[place] for place in places]
-            if is_workbook:
+            if is_workbook and Dated in map(type, row):
                 for column, cell in zip(self.columns, row, strict=True):
                     if isinstance(cell, Dated) and column not in self.dated:
                         found = _("{file}, row {row} has the date {date}", file=part.label, row=number, date=cell)
@@ -238,25 +270,12 @@ def _unequal(counts: str, again: int) -> str:
     )
 
 
-@contextlib.contextmanager
-def _recounting(part: Part) -> Iterator[Callable[[], Count]]:
-    """Yield a function that returns the second count.
-
-    Another process counts a large part while this process reads it.
-    """
-    if not isinstance(part, Delimited | Sheet) or Path(part.name).stat().st_size < _LARGE:
-        yield lambda: part.count(part.recount())
-        return
-    pool = ProcessPoolExecutor(1, get_context("spawn"), ignore_interrupts)
-    recount: Callable[[], Any] = part.recount
-    try:
-        started = pool.submit(recount)
-        yield lambda: part.count(started.result())
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+def _recounting(part: Part) -> Callable[[], Count]:
+    """Return a function that makes the second count of a part in this process."""
+    return lambda: part.count(part.recount())
 
 
 def sample_of(name: str, most: int) -> tuple[Table, list[Row]]:
-    """Return a table and its first rows, without the second count."""
+    """Return a table and its first rows."""
     table = Table([name], TableSource())
     return table, [row for __, row in itertools.islice(table.rows(), most)]

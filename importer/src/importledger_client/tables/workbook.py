@@ -18,6 +18,7 @@ from importledger_client.tables.table import Cell, Count, Dated, Doubts
 
 _OLD, _ZIP = b"\xd0\xcf\x11\xe0", b"PK\x03\x04"
 _ROUNDED = translatable("has a number of more than 15 digits, which Excel has rounded: it must be text.")
+_TEXTS = frozenset({str, type(None)})
 _EXACT = 10**15
 """Limit of numbers that Excel stores exactly (15 digits). Excel rounds larger numbers before it saves them."""
 
@@ -39,7 +40,7 @@ class Sheet:
     def rows(self) -> Iterator[tuple[int, list[Cell]]]:
         cells = self._cells()
         next(cells, None)
-        return (row for row in cells if any(cell is not None for cell in row[1]))
+        return ((number, row) for number, row in cells if row.count(None) < len(row))
 
     def recount(self) -> Scan:
         return scan(self.name, self.title)
@@ -60,8 +61,8 @@ class Sheet:
         for number, cells in enumerate(self._sheet.iter_rows(), top + 1):
             row: list[Cell] = [None] * first_column
             row += [(cell or None) if type(cell) is str else _plain(cell) for cell in cells]
-            for position, cell in enumerate(row):
-                if type(cell) is not str and isinstance(cell, int | Decimal) and not -_EXACT < cell < _EXACT:
+            for position, cell in enumerate(row) if not _TEXTS.issuperset(map(type, row)) else ():
+                if isinstance(cell, int | Decimal) and not -_EXACT < cell < _EXACT:
                     self._doubts.add(position, "", f"{_('row')} {number}", _(_ROUNDED))
             yield number, row
 
