@@ -61,9 +61,9 @@ class Counter:
         return self._whole
 
     def close(self) -> None:
-        """End the processes."""
+        """End the processes, without waiting for counts that nobody needs."""
         if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool.shutdown(wait=not self._sent, cancel_futures=True)
 
     def _send(self) -> None:
         if self._pool is None:

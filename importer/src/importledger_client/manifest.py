@@ -9,6 +9,7 @@ account.
 
 import collections
 import json
+import operator
 import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
@@ -16,6 +17,7 @@ from hashlib import sha256
 from typing import Any
 
 import msgspec
+import orjson
 
 from importledger_client.contract import ACCOUNT, EXACT, Field, exact, is_filled
 from importledger_client.digest import BUCKETS, SHAPE, TABLES, digest_of, rows_of
@@ -61,7 +63,8 @@ _READINGS = TABLES.index(COUNTS["readings"])
 _VALUE = [*ACCOUNT["supply_addresses"].fields["supply_points"].fields["melos"].fields["meters"].fields["registers"]
           .fields["readings"].fields].index("value")  # fmt: skip
 """Place of a reading's value among the scalars of its row."""
-_MEMBERS = tuple((name, field.kind == "list") for name, field in ACCOUNT.items() if name not in _NOT_COUNTED)
+_MEMBERS = tuple(name for name in ACCOUNT if name not in _NOT_COUNTED)
+_values_of = operator.attrgetter(*_MEMBERS)
 _PLAIN = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]{1,10})?\Z")
 """Texts of most numbers, which need no further check."""
 _WRAPPED = re.compile(rb'\s*\{\s*"(payload|task_params)"\s*:')
@@ -131,7 +134,7 @@ class Counting:
                     import_supplier=documented.get("import_supplier"),
                 )
             return account, _members_of(fields.items())
-        return account, _members_of((name, getattr(account, name)) for name, _ in _MEMBERS)
+        return account, _members_of(zip(_MEMBERS, _values_of(account), strict=True))
 
     def _add_rows(self, account: Any, content: bytes) -> int:
         """Add counts and sums of an account, and return its digest."""
@@ -230,9 +233,9 @@ def _members_of(members: Iterable[tuple[str, Any]]) -> dict[str, int]:
 
 
 def _members_again(content: bytes) -> dict[str, int]:
-    """Count the filled values of each member of an account again, with Python's own JSON reader. Raises NoAccount."""
+    """Count the filled values of each member of an account again, with another JSON reader. Raises NoAccount."""
     try:
-        account = json.loads(content.decode(), parse_int=str, parse_float=str)
+        account = _decode_again(content)
     except (ValueError, RecursionError) as error:
         raise NoAccount(_("a second reader cannot read it as JSON ({error})", error=error)) from None
     members = {}
@@ -242,6 +245,14 @@ def _members_again(content: bytes) -> dict[str, int]:
         is_rows = isinstance(value, list) and name in ACCOUNT and ACCOUNT[name].kind == "list"
         members[name] = len(value) if is_rows else 1
     return members
+
+
+def _decode_again(content: bytes) -> Any:
+    """Return JSON as orjson reads it, or as Python does if orjson refuses it, such as lone surrogates."""
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return json.loads(content.decode(), parse_int=str, parse_float=str)
 
 
 def _documented(

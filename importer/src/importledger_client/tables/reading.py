@@ -4,7 +4,7 @@ import bisect
 import collections
 import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,7 @@ class Recounter:
 
     def __init__(self) -> None:
         self._pool: ProcessPoolExecutor | None = None
+        self._started: list[Future[Any]] = []
 
     def start(self, part: Part) -> Callable[[], Count]:
         """Return a function that returns the second count."""
@@ -57,12 +58,13 @@ class Recounter:
             self._pool = ProcessPoolExecutor(1, get_context("spawn"), ignore_interrupts)
         recount: Callable[[], Any] = part.recount
         started = self._pool.submit(recount)
+        self._started.append(started)
         return lambda: part.count(started.result())
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, without waiting for a count that nobody needs."""
         if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool.shutdown(wait=all(started.done() for started in self._started), cancel_futures=True)
 
 
 class Table:
