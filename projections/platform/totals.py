@@ -15,7 +15,7 @@ import msgspec
 from psycopg import Connection
 
 from eventstore.log.rows import rows_of
-from projections.platform.content import account_contents
+from projections.platform.content import account_contents, by_index
 from projections.platform.paths import MODULUS, PATH_COLUMNS
 from schemas.reading.problems import MAX_PROBLEMS, truncated
 from schemas.reading.work import MAX_WALK_S, Work
@@ -244,13 +244,15 @@ def account_totals(connection: Connection[Any], accounts: Sequence[tuple[str, st
         buckets[bucket_of(external)] += content.digest
         counts.update(content.rows)
         sums = _merged(sums, content.sums, EXACT.add)
+    with by_index(connection):
+        ledgers = rows_of(connection, _SELECT_LEDGERS, numbers=numbers)
     is_erased = [content.digest is None for content in contents.values()]
     return Totals(
         accounts=is_erased.count(False),
         erased=is_erased.count(True),
         counts=counts,
         sums=sums,
-        ledgers={code: LedgerTotal(*totals) for code, *totals in rows_of(connection, _SELECT_LEDGERS, numbers=numbers)},
+        ledgers={code: LedgerTotal(*totals) for code, *totals in ledgers},
         buckets={bucket: total % MODULUS for bucket, total in buckets.items()},
     )
 

@@ -91,6 +91,23 @@ def alive(database: PostgresUrls, *workers: int) -> Iterator[None]:
         yield
 
 
+def whole_tables_read(connection: Connection[Any]) -> Any:
+    connection.execute("SELECT pg_stat_force_next_flush()")
+    query = "SELECT sum(seq_scan) FROM pg_stat_user_tables WHERE schemaname = 'platform'"
+    return connection.execute(query).fetchone()
+
+
+def test_a_portion_reads_no_whole_table(database: PostgresUrls, run: Ledger, connection: Connection[Any]) -> None:
+    """Also without statistics, as after an import. Otherwise the time would grow with the square of the accounts."""
+    with psycopg.connect(database.service, autocommit=True) as helper:
+        whole_tables_read(connection)
+        before = whole_tables_read(helper)
+        with connection.transaction():
+            run_portion(connection, SUPPLIER, "r", (0, ""), helper)
+        whole_tables_read(connection)
+        assert whole_tables_read(helper) == before
+
+
 def work(ledger: Ledger, worker: int = 1) -> None:
     """Let one worker do the waiting jobs."""
     with ledger.connection() as connection:
