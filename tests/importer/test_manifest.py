@@ -1,10 +1,13 @@
 """Counts, sums and digests of a book, and the differences from the platform."""
 
 import copy
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import psutil
 import pytest
 
 from importledger_client.book import one_account
@@ -12,7 +15,8 @@ from importledger_client.certificate import pdf_of
 from importledger_client.comparing import compared
 from importledger_client.counter import Counter, count
 from importledger_client.manifest import Counting, NoAccount, decoded
-from tests.support.importbook import importbook
+from tests.support.importbook import environment, importbook
+from tests.support.running import wait_for
 
 
 def manifest_of(accounts: list[dict[str, Any]]) -> dict[str, Any]:
@@ -54,6 +58,23 @@ def test_a_sum_is_shown_if_it_has_a_value_and_the_next_command_is_reconcile(tmp_
     book.write_text('{"external_account_number": "K1"}\n[]\n')
     ended = importbook("manifest", "book.ndjson", "-o", "m.json", at=tmp_path)
     assert (ended.returncode, "next:" in ended.stdout) == (1, False)
+
+
+def test_a_killed_process_leaves_no_processes_behind(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "importledger_client", "manifest", "-", "-o", "m.json"]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment(), stdin=subprocess.PIPE) as counting:
+        assert counting.stdin is not None
+        counting.stdin.write(b'{"external_account_number": "K1"}\n' * 600)
+        counting.stdin.flush()
+        parent = psutil.Process(counting.pid)
+        wait_for(lambda: len(parent.children()) > 1, "lines are counted in other processes")
+        helpers = parent.children()
+        counting.kill()
+    wait_for(lambda: not any(map(is_alive, helpers)), "they have ended")
+
+
+def is_alive(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
 def test_neither_the_order_of_accounts_nor_the_spelling_of_a_value_matters(accounts: list[dict[str, Any]]) -> None:

@@ -2,12 +2,11 @@
 
 import collections
 import os
-import signal
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from multiprocessing import get_context
 
 from importledger_client.manifest import Counting, NoAccount
+from importledger_client.processes import helpers
 
 _BATCH_LINES, _BATCH_BYTES = 500, 2**20
 """Lines and bytes that are counted together."""
@@ -67,7 +66,7 @@ class Counter:
 
     def _send(self) -> None:
         if self._pool is None:
-            self._pool = ProcessPoolExecutor(self._processes, get_context("spawn"), ignore_interrupts)
+            self._pool = helpers(self._processes)
         if len(self._sent) > self._processes + 1:
             self._take(self._sent.popleft().result())
         self._sent.append(self._pool.submit(count, self._lines))
@@ -77,8 +76,3 @@ class Counter:
         counting, bad = self._whole
         counting.merge(counted[0])
         bad += counted[1]
-
-
-def ignore_interrupts() -> None:
-    """Ignore Ctrl-C in this process, since the parent process ends it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -5,13 +5,12 @@ import collections
 import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from importledger_client.counter import ignore_interrupts
 from importledger_client.display import counted, number
 from importledger_client.language import _
+from importledger_client.processes import helpers
 from importledger_client.sources import Differs, Unreadable, damage_named, file_at
 from importledger_client.tables.columnar import Columnar
 from importledger_client.tables.delimited import Delimited
@@ -55,7 +54,7 @@ class Recounter:
         if not isinstance(part, Delimited | Sheet) or Path(part.name).stat().st_size < _LARGE:
             return _recounting(part)
         if self._pool is None:
-            self._pool = ProcessPoolExecutor(1, get_context("spawn"), ignore_interrupts)
+            self._pool = helpers(1)
         recount: Callable[[], Any] = part.recount
         started = self._pool.submit(recount)
         self._started.append(started)
