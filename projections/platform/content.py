@@ -6,7 +6,8 @@ Digests are not stored, so a digest always describes the present rows, also afte
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from decimal import Decimal
+from decimal import Context, Decimal
+from functools import reduce
 from typing import Any
 
 import msgspec
@@ -15,35 +16,40 @@ from psycopg import Connection
 from eventstore.log.rows import rows_of
 from projections.platform.tables import ACCOUNT_TABLE, Table, table_columns
 
+EXACT = Context(prec=200)
+"""Decimal context of sums. The default context would round sums to 28 digits."""
 _SUMMED = {"transfer_balances": ("service_account", "transfer_balance"), "readings": ("reading", "value")}
 """Columns whose values are summed, by the name of the sum."""
 _TABLES = tuple(table for table in ACCOUNT_TABLE.all() if table is not ACCOUNT_TABLE)
 
 
-class Content(msgspec.Struct, frozen=True):
-    """Digest of an account, None after its erasure; numbers of rows by table; sums of columns by name."""
+class Contents(msgspec.Struct, frozen=True):
+    """Content of several accounts: digests by number, None after an erasure, and totals of accounts with a digest."""
 
-    digest: int | None
+    digests: Mapping[str, int | None]
     rows: Mapping[str, int]
+    """Numbers of rows by table."""
     sums: Mapping[str, Decimal]
+    """Sums of columns by name, without sums of no values."""
 
 
-def account_contents(connection: Connection[Any], numbers: Sequence[str]) -> dict[str, Content]:
-    """Return the content of accounts by number, without accounts that do not exist."""
-    contents = {}
+def account_contents(connection: Connection[Any], numbers: Sequence[str]) -> Contents:
+    """Return the content of accounts, without accounts that do not exist."""
     with by_index(connection):
         accounts = rows_of(connection, _SELECT_CONTENTS, numbers=list(numbers))
-    for number, digest, *figures in accounts:
-        rows = {table.name: count for table, count in zip(_TABLES, figures, strict=False)}
-        sums = zip(_SUMMED, figures[len(_TABLES) :], strict=True)
-        unsigned = None if digest is None else digest % 2**64
-        contents[number] = Content(unsigned, rows, {name: amount for name, amount in sums if amount is not None})
-    return contents
+    digests = {number: None if digest is None else digest % 2**64 for number, digest, *_ in accounts}
+    columns = [*zip(*(row for row in accounts if row[1] is not None), strict=True)][2:]
+    rows = {table.name: sum(column) for table, column in zip(_TABLES, columns, strict=False)}
+    amounts = {
+        name: [amount for amount in column if amount is not None]
+        for name, column in zip(_SUMMED, columns[len(_TABLES) :], strict=False)
+    }
+    return Contents(digests, rows, {name: reduce(EXACT.add, values) for name, values in amounts.items() if values})
 
 
 @contextmanager
 def by_index(connection: Connection[Any]) -> Iterator[None]:
-    """Make queries of accounts by their numbers fast: plain index scans, which return rows in order, and no compiling.
+    """Make queries of accounts by their numbers fast: ordered index scans that are merged, and no compiling.
 
     While statistics are missing, as after an import, the planner would read whole tables for each portion of accounts.
     """
@@ -52,7 +58,13 @@ def by_index(connection: Connection[Any]) -> Iterator[None]:
         yield
 
 
-_PLANNING = "SET LOCAL jit = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_seqscan = off"
+_PLANNING = "".join(
+    f"SET LOCAL {name} = {value};"
+    for name, value in {
+        "jit": "off", "enable_bitmapscan": "off", "enable_seqscan": "off", "enable_hashjoin": "off",
+        "enable_nestloop": "off", "join_collapse_limit": 1,
+    }.items()
+)  # fmt: skip
 _NOT_CONTENT = frozenset({"created_at", "erased_at", "account_number", "import_supplier"})
 """Columns that are not in the digest: the supplier, which is known, and the platform's own columns."""
 _TEXTS = {
@@ -77,17 +89,17 @@ def _row(table: Table, row: str = "t") -> str:
     return "concat('[', " + ", ',', ".join(parts) + ", ']')"
 
 
-def _lateral(table: Table) -> str:
-    """Return a join with the number of an account's rows of a table, their content, and the sum of a column."""
+def _joined(table: Table) -> str:
+    """Return a join with the number of each account's rows of a table, their content, and the sum of a column."""
     summed = "".join(f", sum(t.{column}) AS total" for of_table, column in _SUMMED.values() if of_table == table.name)
     inner = "".join(f", t.{column}" for of_table, column in _SUMMED.values() if of_table == table.name)
     return f"""
-CROSS JOIN LATERAL (
-    SELECT count(*) AS number, string_agg(t.content, ',') AS content{summed} FROM (
-        SELECT {_row(table)} AS content{inner} FROM platform."{table.name}" AS t
-        WHERE t.account_number = a.account_number ORDER BY t.ordinal
-    ) AS t
-) AS "{table.name}\""""  # noqa: S608 - names of tables
+LEFT JOIN (
+    SELECT t.account_number, count(*) AS number, string_agg(t.content, ',') AS content{summed} FROM (
+        SELECT t.account_number, {_row(table)} AS content{inner} FROM platform."{table.name}" AS t
+        WHERE t.account_number = ANY(%(numbers)s) ORDER BY t.account_number, t.ordinal
+    ) AS t GROUP BY t.account_number
+) AS "{table.name}" USING (account_number)"""  # noqa: S608 - names of tables
 
 
 _CONTENT = "concat('[[', {}, '],[', {}, ']]')".format(
@@ -96,7 +108,7 @@ _CONTENT = "concat('[[', {}, '],[', {}, ']]')".format(
 _SELECT_CONTENTS = f"""
 SELECT a.account_number, CASE WHEN a.erased_at IS NULL THEN
     ('x' || encode(substr(sha256(convert_to({_CONTENT}, 'UTF8')), 1, 8), 'hex'))::bit(64)::bigint
-END, {", ".join(f'"{table.name}".number' for table in _TABLES)}, a.transfer_balance, "reading".total
-FROM platform.service_account AS a {"".join(map(_lateral, _TABLES))}
+END, {", ".join(f'coalesce("{table.name}".number, 0)' for table in _TABLES)}, a.transfer_balance, "reading".total
+FROM platform.service_account AS a {"".join(map(_joined, _TABLES))}
 WHERE a.account_number = ANY(%(numbers)s)
 """.encode()  # noqa: S608 - names of tables and columns

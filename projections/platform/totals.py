@@ -6,7 +6,7 @@ their rows (`projections.platform.content`). A source and the platform are compa
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from decimal import Context, Decimal
+from decimal import Decimal
 from functools import reduce
 from hashlib import sha256
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ import msgspec
 from psycopg import Connection
 
 from eventstore.log.rows import rows_of
-from projections.platform.content import account_contents, by_index
+from projections.platform.content import EXACT, account_contents, by_index
 from projections.platform.paths import MODULUS, PATH_COLUMNS
 from schemas.reading.problems import MAX_PROBLEMS, truncated
 from schemas.reading.work import MAX_WALK_S, Work
@@ -23,9 +23,6 @@ from schemas.sentence import Sentence
 
 BUCKETS = tuple(f"{number:03x}" for number in range(4096))
 """Names of the buckets of accounts: the first three hexadecimal digits of the SHA-256 of the external number."""
-EXACT = Context(prec=200)
-"""Decimal context of sums. The default context would round sums to 28 digits."""
-
 COUNTED = {
     "customers": "customer",
     "supply_addresses": "supply_address",
@@ -236,22 +233,17 @@ def account_totals(connection: Connection[Any], accounts: Sequence[tuple[str, st
     """Return the totals of these accounts, given as (account number, external number)."""
     numbers = [number for number, _ in accounts]
     contents = account_contents(connection, numbers)
-    counts, buckets = Counter[str](), Counter[str]()
-    sums: dict[str, Decimal] = {}
+    buckets = Counter[str]()
     for number, external in accounts:
-        if (content := contents.get(number)) is None or content.digest is None:
-            continue
-        buckets[bucket_of(external)] += content.digest
-        counts.update(content.rows)
-        sums = _merged(sums, content.sums, EXACT.add)
+        buckets[bucket_of(external)] += contents.digests.get(number) or 0
     with by_index(connection):
         ledgers = rows_of(connection, _SELECT_LEDGERS, numbers=numbers)
-    is_erased = [content.digest is None for content in contents.values()]
+    erased = [*contents.digests.values()].count(None)
     return Totals(
-        accounts=is_erased.count(False),
-        erased=is_erased.count(True),
-        counts=counts,
-        sums=sums,
+        accounts=len(contents.digests) - erased,
+        erased=erased,
+        counts=dict(contents.rows),
+        sums=dict(contents.sums),
         ledgers={code: LedgerTotal(*totals) for code, *totals in ledgers},
         buckets={bucket: total % MODULUS for bucket, total in buckets.items()},
     )

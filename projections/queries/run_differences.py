@@ -75,35 +75,24 @@ def run_differences(
             if len(imports) > MOST_IN_BUCKETS:
                 raise TooManyInBuckets
         known = {external: (number, status) for external, number, status in imports}
-        contents = account_contents(connection, [number for number, _ in known.values() if number is not None])
+        digests = account_contents(connection, [number for number, _ in known.values() if number is not None]).digests
     differences = []
     for external in sorted({*sent, *known}):
         number, status = known.get(external, (None, None))
-        content, ours = contents.get(number or ""), sent.get(external)
-        is_stored = content is not None and content.digest is not None
-        if ours is None and not is_stored:
-            continue
-        if ours is not None and is_stored and content is not None and f"{content.digest:016x}" == ours.digest:
+        digest, ours = digests.get(number or ""), sent.get(external)
+        if (digest is None) if ours is None else (digest is not None and f"{digest:016x}" == ours.digest):
             continue
         difference = AccountDifference(
             external_account_number=external,
-            kind="missing" if not is_stored else "additional" if ours is None else "different",
+            kind="missing" if digest is None else "additional" if ours is None else "different",
             digest="",
             service_identifier=number,
             status=status,
-            is_erased=content is not None and not is_stored,
-            is_as_logged=False if status == "PROCESSED" and content is None else None,
+            is_erased=number in digests and digest is None,
+            is_as_logged=False if status == "PROCESSED" and number not in digests else None,
         )
-        if (
-            ours is not None
-            and ours.paths
-            and content is not None
-            and content.digest is not None
-            and number is not None
-        ):
-            difference = _with_paths(
-                ledger, supplier, difference, ours, number, f"{content.digest:016x}", is_masked=is_masked
-            )
+        if ours is not None and ours.paths and digest is not None and number is not None:
+            difference = _with_paths(ledger, supplier, difference, ours, number, f"{digest:016x}", is_masked=is_masked)
         differences.append(difference)
     return differences
 
