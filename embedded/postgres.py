@@ -38,7 +38,8 @@ _OPTIONS = {
     "wal_compression": "off",  # compressing a page takes longer than writing it
     "wal_init_zero": "off",  # zeros would double the bytes written, and every commit would wait for 16 MB of them
     "checkpoint_timeout": "15min",
-    "default_statistics_target": "30",  # a small sample: growing tables are analysed each minute
+    "autovacuum_naptime": "10s",  # without statistics, queries of a first import's accounts would read whole tables
+    "default_statistics_target": "30",  # a small sample: growing tables are analysed often
     "log_line_prefix": "%m [%p] ",
     "log_checkpoints": "off",
     # Errors of statements quote values and are reported to the client, so the log has only other errors.

@@ -398,7 +398,7 @@ ORDER BY created_position
 """
 _IS_REFERRED: LiteralString = f"""EXISTS (
         SELECT FROM platform.service_account AS a
-        WHERE {REFERRING} AND a.import_supplier = s.supplier AND a.account_number <> s.account_number
+        WHERE {REFERRING} AND a.import_supplier || '' = s.supplier AND a.account_number <> s.account_number
           AND a."references"::jsonb @> jsonb_build_array(jsonb_build_object('value', s.account_number)))"""
 _SELECT_FACTS: LiteralString = f"""
 SELECT s.external_account_number AS external, s.status, s.account_number,
@@ -409,11 +409,16 @@ SELECT s.external_account_number AS external, s.status, s.account_number,
        s.account_number IS NOT NULL AND {_IS_REFERRED} AS is_referred,
        coalesce(m.status IN ('REQUESTED', 'SENDING'), false) AS has_open_mail
 FROM unnest(%(externals)s::text[]) WITH ORDINALITY AS wanted (external, turn)
-JOIN import_status AS s ON s.supplier = %(supplier)s AND s.external_account_number = wanted.external
+CROSS JOIN LATERAL (
+    SELECT * FROM import_status WHERE supplier = %(supplier)s AND external_account_number = wanted.external OFFSET 0
+) AS s
 LEFT JOIN customer_mail AS m
        ON m.supplier = s.supplier AND m.external_account_number = s.external_account_number
 ORDER BY wanted.turn
 """  # noqa: S608 - constants
+"""Facts about accounts, by index for each account also without statistics, as after an import: otherwise each batch
+would read all accounts of the supplier. Therefore `OFFSET 0`, and `|| ''`, which no index of suppliers fits.
+"""
 _RELEASABLE: LiteralString = f"""
 FROM import_status AS s
 WHERE s.supplier = %(supplier)s AND s.status = 'PROCESSED' AND ({RELEASED_AT}) IS NULL
