@@ -847,7 +847,7 @@ def test_the_second_count_is_right_wherever_the_bytes_are_cut(
     content = end.join(written_lines) + (end if is_ended else b"")
     counted = _Counted(io.BytesIO(content))
     assert io.BufferedReader(counted, size).read() == content
-    assert counted.lines == sum(line.strip(b" \t\xef\xbb\xbf") != b"" for line in written_lines)
+    assert counted.lines == len(io.BytesIO(content).readlines())
 
 
 @given(st.lists(st.dictionaries(st.sampled_from([*CONTRACT, "other", "a.b"]), VALUES)))

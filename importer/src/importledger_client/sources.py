@@ -98,7 +98,7 @@ class Source:
         return (line for line in lines if line.errors or number_of(line.content) not in self.replaced)
 
     def _all_lines(self) -> Iterator[Line]:
-        read = 0
+        read = -self.empty_lines
         with damage_named(self.name), opened(self.name, self) as stream:
             again = _Counted(stream)
             for line in self._numbered(io.BufferedReader(again, 2**17)):
@@ -106,6 +106,7 @@ class Source:
                 yield line
             while again.read(2**17):  # also count the bytes after a reader that has ended too early
                 pass
+        read += self.empty_lines
         if read != again.lines:
             lines, lines_again = counted(read, "line was", "lines were"), number(again.lines)
             sentence = _("{counts} read, and {again} counted. Nothing is certified.", counts=lines, again=lines_again)
@@ -143,28 +144,25 @@ class Source:
 
 
 class _Counted(io.RawIOBase):
-    """Stream for the reader of lines that also counts the lines that are not blank, by their line feeds."""
+    """Stream for the reader of lines that also counts the lines, by their line feeds."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = cast(io.BufferedReader, stream)
-        self._before = 0
-        self._is_filled = False
+        self._feeds = 0
+        self._last = b"\n"
 
     @property
     def lines(self) -> int:
-        """Number of lines that are not blank. Valid after the whole file was read."""
-        return self._before + self._is_filled
+        """Number of lines. Valid after the whole file was read."""
+        return self._feeds + (self._last != b"\n")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         part = self._stream.read1(len(buffer))
-        *ended, last = part.split(b"\n")
-        for piece in ended:
-            self._before += self._is_filled or not is_blank(piece)
-            self._is_filled = False
-        self._is_filled = self._is_filled or not is_blank(last)
+        self._feeds += part.count(b"\n")
+        self._last = part[-1:] or self._last
         buffer[: len(part)] = part
         return len(part)
 

@@ -6,10 +6,10 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterator
+from html import unescape
 from typing import IO
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
-from xml.sax.saxutils import unescape
 
 import msgspec
 
