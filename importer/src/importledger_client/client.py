@@ -34,8 +34,8 @@ Account = Any
 
 ADDING_UP = 202
 """HTTP status while a job computes the totals of a run."""
-POLL_S = 1.0
-"""Pause between two requests for the progress of a job [seconds]."""
+POLL_S = 0.1
+"""Pause between two requests for the progress of a job [seconds]. The service delays each answer itself."""
 
 _RUN = msgspec.json.Decoder(Run)
 _RUNS = msgspec.json.Decoder(tuple[Run, ...])
