@@ -129,3 +129,9 @@ def test_an_area_counts_cells_with_content(tmp_path: Path) -> None:
     check_area(written(tmp_path / "s.xlsx", far), "S")
     with pytest.raises(Unreadable, match="reaches to row 1048576 and column XFD, which is too large"):
         check_area(written(tmp_path / "s.xlsx", far.replace("s='1'/>", "><v>1</v></c>")), "S")
+
+
+@pytest.mark.parametrize("part", ["<c>", "<c r='A1' ", "<!--", "<![CDATA[", "<c><is><rPh>", "<c t='inlineStr'><v>"])
+def test_damaged_xml_takes_no_longer_than_other_xml(tmp_path: Path, part: str) -> None:
+    """Each attempt to match would otherwise read the rest of the sheet: this test would take hours."""
+    scan(written(tmp_path / "s.xlsx", f"<sheetData><row>{part * 200_000}</row></sheetData>"), "S")

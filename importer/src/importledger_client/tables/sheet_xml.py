@@ -27,14 +27,13 @@ _FILLED_PLACE = re.compile(rb"""<(?:\w+:)?c\s(?:[^>]*\s)?r=["']([A-Za-z]{1,99})(
 _LONGEST_START, _READ_BYTES = 2**8, 2**20
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, LookupError, ValueError, ElementTree.ParseError)
 _CELL = (
-    rb"""<~c(?: r="([A-Z]+)[0-9]+")?((?:\s[^/>]*)?)(?:/>|>(?:<~v>([^<]*)</~v></~c>|<~is><~t>([^<]*)</~t></~is></~c>|"""
-    rb"""([^<]*+(?:<(?!/~c>)[^<]*+)*+)</~c>))"""
+    rb"""<~c(?: r="([A-Z]+)[0-9]+")?((?:\s[^/<>]*)?)(?:/>|>(?:<~v>([^<]*)</~v></~c>|<~is><~t>([^<]*)</~t></~is></~c>|"""
+    rb"""([^<]*+(?:<(?!/?~c[\s/>])[^<]*+)*+)</~c>))"""
 )
 """A cell: letters of its place, further attributes, value, text, and other content. ~ is the elements' prefix."""
 _ROOT = re.compile(rb"<(\w+:)?worksheet[\s>]")
 _ROW_NUMBER = re.compile(rb"""[^>]*?\sr=["']([0-9]+)["']""")
 _ATTRIBUTE = re.compile(rb"""\s(\w+)\s*=\s*["']([^"']*)["']""")
-_COMMENT, _CDATA = re.compile(rb"<!--.*?-->", re.DOTALL), re.compile(rb"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 _PRONUNCIATION = re.compile(rb"<(\w+:)?rPh\b.*?</(\w+:)?rPh>", re.DOTALL)
 _TEXT = re.compile(rb"<(?:\w+:)?t(?:\s[^>]*)?>[^<]")
 _VALUE, _FORMULA = re.compile(rb"<(?:\w+:)?v(?:\s[^>]*)?>([^<]*)<"), re.compile(rb"<(?:\w+:)?f[\s/>]")
@@ -110,11 +109,19 @@ def _rows_of(content: IO[bytes]) -> tuple[bytes, Iterator[bytes]]:
             complete = bytes(remaining[:end])
             del remaining[:end]
             if b"<!" in complete:
-                complete = _CDATA.sub(lambda text: text[1].replace(b"<", b"&lt;"), _COMMENT.sub(b"", complete))
+                complete = _plain(complete)
             yield from complete.split(b"<%brow" % prefix)[1:]
             part = content.read(_READ_BYTES)
 
     return prefix, rows()
+
+
+def _plain(xml: bytes) -> bytes:
+    """Return XML without comments, and with the text of CDATA sections as other text. Linear, also for damaged XML."""
+    first, *rest = xml.split(b"<!--")
+    first, *rest = (first + b"".join(part.partition(b"-->")[2] for part in rest)).split(b"<![CDATA[")
+    sections = (part.partition(b"]]>") for part in rest)
+    return first + b"".join(text.replace(b"<", b"&lt;") + after for text, __, after in sections)
 
 
 class _Cells:
