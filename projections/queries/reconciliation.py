@@ -24,7 +24,7 @@ from schemas.sentence import Sentence
 
 LEASE = timedelta(minutes=2)
 """Longest time for one portion. After this time, another worker may claim the job."""
-PORTION = 1_000
+PORTION = 2_500
 """Accounts per query."""
 PORTION_TIMEOUT = "60s"
 """Time limit of a statement of a portion."""
