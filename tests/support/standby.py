@@ -89,8 +89,8 @@ def waiting_commits(connection: Connection[Any]) -> set[tuple[int, datetime]]:
 def cancel_waiting_commits(connection: Connection[Any], number: int = 1) -> None:
     """Cancel all waiting commits, as soon as there are so many. Return when none of them waits any more.
 
-    A commit that waits for a moment after its cancellation would otherwise be cancelled twice by two calls, and the
-    second cancellation would end the next statement of its connection.
+    A cancelled commit may be seen as waiting for another moment. A second call would cancel it again, and so end the
+    next statement of its connection.
     """
     wait_for(lambda: len(waiting_commits(connection)) >= number, f"{number} commits wait for the standby")
     cancelled = waiting_commits(connection)

@@ -22,4 +22,4 @@ def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
-    os._exit(1)
+        os._exit(1)

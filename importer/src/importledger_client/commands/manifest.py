@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +65,6 @@ class Making:
         self.sources = sources
         self._output, self._supplier = output, supplier
         self._counter = Counter(processes)
-        self._source = ThreadPoolExecutor(1).submit(_source, sources)
         self._bad: list[str] = []
 
     def add(self, line: Line, source: Source) -> None:
@@ -92,7 +90,7 @@ class Making:
         counts = counting.manifest(next(iter(suppliers)) if len(suppliers) == 1 else "")
         tables = [source for source in self.sources if isinstance(source, MappedSource)]
         lost = {**_lost(tables), "lines_nowhere": self._bad[:_MOST_NAMED]}
-        content = {"format": FORMAT, "source": self._source.result(), "lines": counting.accounts + len(self._bad)}
+        content = {"format": FORMAT, "source": _source(self.sources), "lines": counting.accounts + len(self._bad)}
         content |= {**counts, **{name: places for name, places in lost.items() if places}, **self._place()}
         self._output.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
         _print_counts(console, counts, self._output)
