@@ -40,6 +40,7 @@ from console.books.writing import (
     refuse_full,
 )
 from eventstore.errors import StoreUnavailable
+from eventstore.log import locks
 from eventstore.log.authority import AuthorityKey
 from eventstore.log.ledger import Ledger
 from eventstore.log.rows import rows_of, structs_of
@@ -206,7 +207,8 @@ class BookSteps:
 
     def run_next(self) -> bool:
         """Run the next step that waits; return False if none does."""
-        with self._ledger.connection() as connection:
+        with self._ledger.connection() as connection, connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.BOOK_STEPS,))
             claimed = structs_of(connection, Claimed, _CLAIM, runner=self._runner)
         if not claimed:
             return False

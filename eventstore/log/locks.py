@@ -37,6 +37,8 @@ ENDED_IMPORTS = 7015008
 """Lock of the one follower that logs a line for each import that ends."""
 OWNER_TASKS = 7015010
 """Lock of the one process that runs tasks with the rights of the database's owner."""
+BOOK_STEPS = 7015011
+"""Lock of the api process that claims a step of a book, until its claim is committed."""
 
 REVERTS = 7017
 """Class of locks: one per supplier, by the hash of its code. It comes before PLATFORM.

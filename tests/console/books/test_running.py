@@ -16,11 +16,13 @@ from console.books import running, writing
 from console.books.running import PREFIX, BookSteps, Output, environment, sweep
 from console.books.writing import Books
 from embedded.postgres import PostgresUrls
+from eventstore.log import locks
 from eventstore.log.authority import AuthorityKey
 from eventstore.log.ledger import Ledger
 from projections import INLINE
 from projections.auxiliary import books as stored
 from projections.auxiliary.books import MAX_HEAD_BYTES, MAX_TAIL_BYTES, Reach, Step
+from tests.support.running import wait_for
 
 ANNA = Reach(organisation="Stadtwerke", suppliers=["ACME"], user_id="u_anna")
 AUTHORITY = AuthorityKey("a" * 32)
@@ -315,6 +317,26 @@ def test_an_organisation_has_one_step_at_a_time(room: Room) -> None:
     with psycopg.connect(room.urls.admin) as connection:
         row = connection.execute("SELECT state FROM book_steps WHERE step = %s", (waiting,)).fetchone()
     assert row == ("ended",)
+
+
+def test_two_processes_claim_no_two_steps_of_an_organisation_at_once(room: Room) -> None:
+    other = room.books.create(ANNA, "ACME", "second")
+    for book in (room.book, other):
+        room.books.write_text(ANNA, book, "kunden.csv", TABLE)
+        room.books.write_text(ANNA, book, "mapping.yaml", MAPPING)
+        room.books.start(ANNA, book, "check", CHECK)
+    claims: list[bool] = []
+    claiming = threading.Thread(target=lambda: claims.append(room.steps.run_next()))
+    with psycopg.connect(room.urls.roles["api"]) as connection:
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.BOOK_STEPS,))
+        connection.execute(running._CLAIM.encode(), {"runner": 3})
+        claiming.start()
+        waiting = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        wait_for(lambda: connection.execute(waiting).rowcount > 0, "the other process waits")
+        assert claims == []
+    claiming.join()
+
+    assert claims == [False]
 
 
 def test_a_sheet_that_needs_more_memory_than_a_step_has_ends_the_step_only(room: Room, tmp_path: Path) -> None:
