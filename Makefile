@@ -88,10 +88,7 @@ docs: setup ## what is made from the code (docs/reference/errors.md; docs/openap
 	$(BIN)/python docs/guide/build.py --strict
 
 bench: setup $(VENV)/.bench ## throughput as ratios in one run; QUICK=1 for three minutes, MILLION=1 for many accounts beside few (ACCOUNTS=1000000), BOOK=1 for a book from six tables to accounts and from accounts to a certificate, CONSOLE=1 for the pages of the console, AGAINST=REF for another version at the same time
-	$(if $(BOOK),$(BIN)/python -m bench.book --form xlsx)
-	$(if $(BOOK),$(BIN)/python -m bench.book --form parquet)
-	$(if $(BOOK),$(BIN)/python -m bench.proof --accounts $(or $(ACCOUNTS),100000))
-	$(BIN)/python -m bench$(if $(BOOK),.book)$(if $(MILLION),.scale --accounts $(or $(ACCOUNTS),1000000))$(if $(CONSOLE),.console --imports $(or $(ACCOUNTS),1000000)) $(if $(AGAINST),--against $(AGAINST)) $(if $(QUICK),--quick) $(ARGS)
+	$(BIN)/python -m bench$(if $(BOOK),.book --accounts $(or $(ACCOUNTS),100000))$(if $(MILLION), --million $(or $(ACCOUNTS),1000000))$(if $(CONSOLE), --console $(or $(ACCOUNTS),1000000))$(if $(AGAINST), --against $(AGAINST))$(if $(QUICK), --quick) $(ARGS)
 
 man: setup ## manual pages and shell completions, below build/shared
 	$(BIN)/python docs/man/build.py build/shared

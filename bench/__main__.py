@@ -13,9 +13,11 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 
+from bench.console import time_pages
 from bench.recorders import ledger_rate, stock_rate
 from bench.results import Bar, Results, page, write_results
-from bench.service import CREATE, VALIDATE, Bench, Measured, median
+from bench.scale import compare_sizes
+from bench.service import CREATE, UNTYPED, VALIDATE, Bench, Measured, median
 from bench.usage import processor_model
 from bench.versions import compare
 from bench.waiting import slowest
@@ -23,8 +25,6 @@ from bench.waiting import slowest
 RESULTS = Path(__file__).parent / "results"
 STEADY_RATE = 200
 """Creates a second while latencies are measured: far below the capacity of two cores, so that no queue grows."""
-LARGE_RATE = 100
-WITH_LARGE = f"create at {LARGE_RATE}/s beside 12 that validate 9.5 MB"
 READ_RATES = (300, 500)
 """Creates a second, and queries of a status a second beside them."""
 LARGE = "accounts of 8 MB to PROCESSED"
@@ -43,63 +43,53 @@ BARS = (
 """Rows (name, measurement, compared with, least ratio). Each peer is compared with a measurement of as many processes:
 Django REST framework has a worker for each core, FastAPI has one.
 """
-TRACED = ("create, traces on", "create, traces off")
-MAX_TRACING_RATIO = 1.03
-"""Largest ratio of the CPU time with traces to that without. Other load changes it less than accounts a second."""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="make bench ARGS=")
+    parser = argparse.ArgumentParser(prog="make bench ARGS=", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one short round, in less than three minutes")
     parser.add_argument("--rounds", type=int, help="rounds of each measurement [default: 5, with --quick 1]")
-    parser.add_argument("--seconds", type=float, help="load in each round [seconds, default: 5, with --quick 2]")
     parser.add_argument(
-        "--accounts", type=int, help="accounts per round that are processed [default: 50000, with --quick 4000]"
+        "--accounts", type=int, help="accounts per round [default: 50,000; --quick: 4,000; AGAINST: 8,000]"
     )
+    parser.add_argument("--against", metavar="REF", help="compare only this version with the commit REF")
     parser.add_argument(
-        "--against", metavar="REF", help="compare this version with the commit REF, and measure nothing else"
+        "--million", type=int, metavar="N", help="compare only a service of N accounts with a small one"
     )
-    parser.add_argument(
-        "--results", type=Path, default=RESULTS, help="folder of JSON, Markdown and chart [default: %(default)s]"
-    )
-    arguments = parser.parse_args()
-    rounds = arguments.rounds or (1 if arguments.quick else 5)
-    if arguments.against:
-        print(compare(arguments.against, rounds, arguments.accounts or 8_000))
-        return
-    seconds = arguments.seconds or (2.0 if arguments.quick else 5.0)
-    accounts = arguments.accounts or (4_000 if arguments.quick else 50_000)
+    parser.add_argument("--console", type=int, metavar="N", help="time only the pages of the console, with N imports")
+    options = parser.parse_args()
+    rounds = options.rounds or (1 if options.quick else 5)
+    if options.against:
+        print(compare(options.against, rounds, options.accounts or 8_000))
+    elif options.million or options.console:
+        sys.exit(not (compare_sizes(options.million, rounds) if options.million else time_pages(options.console)))
+    else:
+        sys.exit(not measure_service(rounds, options.accounts, is_quick=options.quick))
+
+
+def measure_service(rounds: int, accounts: int | None, *, is_quick: bool) -> bool:
+    """Measure everything, write and print the results, and return whether all bars are met."""
     machine, began = f"{processor_model()}, load {os.getloadavg()[0]:.1f} of other programs", datetime.now(UTC)
     with tempfile.TemporaryDirectory(prefix="importledger-bench-", ignore_cleanup_errors=True) as folder:
-        bench = Bench(Path(folder), seconds)
+        bench = Bench(Path(folder), 2.0 if is_quick else 5.0)
         try:
-            measured = measure(bench, rounds, accounts)
-            waits = [] if arguments.quick else slowest(bench)
+            measured = measure(bench, rounds, accounts or (4_000 if is_quick else 50_000))
+            waits = [] if is_quick else slowest(bench)
         finally:
             bench.close()
     started_at = began.strftime("%Y-%m-%d %H:%M UTC")
     results = Results(machine, started_at, rounds, measured, ratios_of(measured), costs_of(measured), waits)
-    write_results(results, arguments.results)
+    write_results(results, RESULTS)
     print(page(results))
-    sys.exit(0 if results.is_met else 1)
+    return results.is_met
 
 
 def ratios_of(measured: Mapping[str, Measured]) -> list[Bar]:
     """Return the ratios with their limits. Peers are missing if their libraries are not installed."""
-    bars = [
+    return [
         Bar(name, measured[numerator].rate / measured[denominator].rate, bar)
         for name, numerator, denominator, bar in BARS
         if numerator in measured and denominator in measured
-    ]
-    with_traces, without_traces = (measured[name].microseconds["api"] for name in TRACED)
-    return [
-        *bars,
-        Bar(
-            "create, processor time of the api, traces on / off",
-            with_traces / without_traces,
-            MAX_TRACING_RATIO,
-            is_most=True,
-        ),
     ]
 
 
@@ -124,26 +114,23 @@ def measure(bench: Bench, rounds: int, accounts: int) -> dict[str, Measured]:
 def measure_round(bench: Bench, accounts: int, number: int) -> dict[str, Measured]:
     """Measure everything once. `number` is that of the round."""
     measured = {
-        "ceiling": bench.ceiling(),
+        "ceiling": bench.program("bench.ceiling", CREATE),
         "create, workers running": bench.creates_among_workers(),
-        "create, nothing else running": Measured(bench.creates()),
-        "untyped decode": bench.untyped(),
+        "untyped decode": bench.program("bench.untyped", UNTYPED),
         "validate, one api process": bench.validations(),
         "validate, default setting": bench.validations_shared(),
         "stock recorder": Measured(stock_rate(bench.connections.admin_url, number)),
         "recorder": Measured(ledger_rate(bench.connections.database_url, number)),
         "create to PROCESSED": bench.processed(accounts),
         LARGE: bench.large_processed(),
-        **bench.creates_with_and_without_traces(),
         f"create at {STEADY_RATE}/s, workers running": bench.creates_among_workers(STEADY_RATE),
         READS: bench.status_reads(*READ_RATES),
-        WITH_LARGE: bench.creates_with_large(LARGE_RATE),
     }
     if find_spec("fastapi") and find_spec("rest_framework"):
         measured |= {
-            "FastAPI, validate": bench.peer("bench.peers.fastapi_app", VALIDATE),
-            "Django REST, validate": bench.peer("bench.peers.django_app", VALIDATE),
-            "Django REST, create": bench.peer("bench.peers.django_app", CREATE),
+            "FastAPI, validate": bench.program("bench.peers.fastapi_app", VALIDATE),
+            "Django REST, validate": bench.program("bench.peers.django_app", VALIDATE),
+            "Django REST, create": bench.program("bench.peers.django_app", CREATE),
         }
     return measured
 

@@ -1,15 +1,10 @@
 """Time every page of the console with many imports: no page may take longer than BAR_MS.
 
-    python -m bench.console --imports 1000000
-
 The log of seven suppliers is written directly, and the views are built from it. A page is requested as by an operator
-who sees all suppliers, in this process: from the request to the last byte. Exit code 1 if a page takes longer.
+who sees all suppliers, in this process: from the request to the last byte.
 """
 
-import argparse
-import os
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,7 +15,8 @@ import msgspec
 from rich.console import Console
 
 from bench.history import NAMED, append_in_parallel
-from bench.scale import SizedService
+from bench.results import Bar
+from bench.scale import JOBS, SizedService
 from bench.service import OTHER, SUPPLIER, Bench
 from cli.operator import caused_by
 from console.presentation.listing import import_address
@@ -37,18 +33,6 @@ RUN = "bench"
 FAILED = 100
 """Number of an import that has failed."""
 REQUESTS = 9
-
-
-class Timed(msgspec.Struct, frozen=True):
-    """Median time of a page [milliseconds], and its size."""
-
-    path: str
-    took_ms: float
-    size: int
-
-    @property
-    def is_met(self) -> bool:
-        return self.took_ms <= BAR_MS
 
 
 def pages(user_id: str, key_id: str) -> list[str]:
@@ -79,7 +63,7 @@ no import.
 """
 
 
-def fill(service: SizedService, imports: int, jobs: int, screen: Console) -> None:
+def fill(service: SizedService, imports: int, screen: Console) -> None:
     """Write the log of all suppliers, and build the views from it."""
     began = time.monotonic()
     connections = service.bench.connections
@@ -88,28 +72,27 @@ def fill(service: SizedService, imports: int, jobs: int, screen: Console) -> Non
             ledger.execute(supplier.stream_of(code), supplier.CreateSupplier(), at=now(), by=caused_by())
     for number, code in enumerate(SUPPLIERS):
         part = range(1 + number * imports // len(SUPPLIERS), 1 + (number + 1) * imports // len(SUPPLIERS))
-        append_in_parallel(connections.database_url, code, part, jobs=jobs, run=RUN)
+        append_in_parallel(connections.database_url, code, part, jobs=JOBS, run=RUN)
     for projection in PROJECTIONS:
-        service.rebuild(projection, jobs)
+        service.rebuild(projection)
         screen.print(f"{time.monotonic() - began:5.0f} s: {projection.name} built")
-    service.seal()
+    service.bench.seal()
     service.bench.settle()
 
 
-def timed(browser: Browser, path: str) -> Timed:
-    """Request a page several times, and return its median time."""
-    times, size = [], 0
+def timed(browser: Browser, path: str) -> Bar:
+    """Request a page several times, and return its median time [milliseconds]."""
+    times = []
     for _ in range(REQUESTS):
         began = time.perf_counter()
         answer = browser.get(path)
         times.append((time.perf_counter() - began) * 1000)
-        size = len(answer.content)
         if answer.status_code != 200:
             raise RuntimeError(f"{path} answered {answer.status_code}")
-    return Timed(path, statistics.median(times), size)
+    return Bar(path, statistics.median(times), BAR_MS, is_most=True)
 
 
-def measured(service: SizedService) -> Iterator[Timed]:
+def measured(service: SizedService) -> Iterator[Bar]:
     """Yield the time of each page, and of a search by name."""
     connections = service.bench.connections
     urls = PostgresUrls(service=connections.database_url, admin=connections.admin_url)
@@ -120,30 +103,19 @@ def measured(service: SizedService) -> Iterator[Timed]:
         for path in pages(user_id, service.bench.key.split("_")[1]):
             yield timed(browser, path)
         found = send(browser, "/console/imports/find/", {"q": "Yılmaz"}, at="/console/shortcuts/")
-        yield msgspec.structs.replace(timed(browser, found.headers["location"]), path="a search for a name")
+        yield msgspec.structs.replace(timed(browser, found.headers["location"]), name="a search for a name")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="make bench CONSOLE=1 ACCOUNTS= ARGS=", description=__doc__)
-    parser.add_argument("--imports", type=int, default=1_000_000, help="imports in the log [default: %(default)s]")
-    parser.add_argument(
-        "--jobs", type=int, default=min(8, os.cpu_count() or 1), help="processes that fill [default: %(default)s]"
-    )
-    arguments = parser.parse_args()
+def time_pages(imports: int) -> bool:
+    """Time all pages with this many imports, print the times, and return whether each is met."""
     screen = Console(soft_wrap=True)
     with tempfile.TemporaryDirectory(prefix="importledger-bench-", ignore_cleanup_errors=True) as folder:
         bench = Bench(Path(folder), 5.0, has_own_values=True)
         with closing(bench):
-            service = SizedService(bench, arguments.imports)
-            fill(service, arguments.imports, arguments.jobs, screen)
+            service = SizedService(bench, imports)
+            fill(service, imports, screen)
             rows = list(measured(service))
-    screen.print(
-        f"{arguments.imports:,} imports of {len(SUPPLIERS)} suppliers\n\n| page | ms | kB | |\n|---|---|---|---|"
-    )
-    for row in sorted(rows, key=lambda row: -row.took_ms):
-        screen.print(f"| {row.path} | {row.took_ms:.0f} | {row.size / 1000:.0f} | {'ok' if row.is_met else 'MISSED'} |")
-    sys.exit(0 if all(row.is_met for row in rows) else 1)
-
-
-if __name__ == "__main__":
-    main()
+    screen.print(f"{imports:,} imports of {len(SUPPLIERS)} suppliers, milliseconds of each page:")
+    for row in sorted(rows, key=lambda row: -row.measured):
+        screen.print(row.line)
+    return all(row.is_met for row in rows)

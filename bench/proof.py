@@ -1,20 +1,14 @@
-"""Push a book, certify it, name seven altered accounts, revert the run, push again and certify, and compare with bars.
+"""Push a book, certify it, name seven altered accounts, revert the run, push again and certify: each with its bar.
 
-    python -m bench.proof --accounts 100000
-
-The service runs as `importledger up` does. Exit code 1 if a bar is missed or another account is named.
+The service runs as `importledger up` does.
 """
 
-import argparse
 import json
 import os
 import re
-import resource
-import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
@@ -22,38 +16,13 @@ import psutil
 import psycopg
 
 from bench.results import Bar
+from bench.service import OTHER, SUPPLIER
 from bench.usage import most_memory_of
-from tests.support.running import RunningService, free_port, start_service
+from tests.support.running import RunningService, start_service
 
-ACCOUNTS = 100_000
-SUPPLIER, OTHER = "NORDWIND", "SUEDWIND"
 INTAKE = 500
 """Creates of another supplier while the run is reverted [1/s]."""
-_BUFFER_BYTES = 2**16
-
-
-class Proxy:
-    """Passes connections on to a service, and counts their bytes."""
-
-    def __init__(self, port: int) -> None:
-        self.bytes = 0
-        self._service = port
-        self._listening = socket.create_server(("127.0.0.1", free_port()))
-        self.port = int(self._listening.getsockname()[1])
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        while True:
-            client = self._listening.accept()[0]
-            service = socket.create_connection(("127.0.0.1", self._service))
-            for source, target in ((client, service), (service, client)):
-                threading.Thread(target=self._pass_on, args=(source, target), daemon=True).start()
-
-    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
-        while part := source.recv(_BUFFER_BYTES):
-            self.bytes += len(part)
-            target.sendall(part)
-        target.close()
+IMPORTBOOK = (sys.executable, "-m", "importledger_client")
 
 
 class Proof:
@@ -61,20 +30,24 @@ class Proof:
 
     def __init__(self, folder: Path, service: RunningService, accounts: int, counted: float) -> None:
         self._folder, self._service, self._accounts, self._counted = folder, service, accounts, counted
-        self._proxy = Proxy(int(service.base_url.rsplit(":", 1)[1]))
+        self._client_mb = 0.0
         for supplier in (SUPPLIER, OTHER):
             service.cli("supplier", "create", supplier)
         importer = service.importer(supplier=SUPPLIER)
-        access = {"IMPORTLEDGER_URL": f"http://127.0.0.1:{self._proxy.port}", "IMPORTLEDGER_KEY": importer.api_key}
+        access = {"IMPORTLEDGER_URL": service.base_url, "IMPORTLEDGER_KEY": importer.api_key}
         self._environment = os.environ | access
 
     def importbook(self, *words: str, code: int = 0) -> tuple[float, str]:
         """Run a verb, and return its seconds and its output. Raises AssertionError for another exit code."""
         began = time.monotonic()
-        command = [sys.executable, "-m", "importledger_client", *words]
-        ended = subprocess.run(command, cwd=self._folder, env=self._environment, capture_output=True, text=True)
-        assert ended.returncode == code, ended.stdout[-2000:] + ended.stderr[-2000:]
-        return time.monotonic() - began, ended.stdout
+        output = self._folder / "output"
+        with output.open("wb") as file:
+            process = subprocess.Popen([*IMPORTBOOK, *words], cwd=self._folder, env=self._environment, stdout=file)
+            _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        seconds, self._client_mb = time.monotonic() - began, max(self._client_mb, usage.ru_maxrss / 1e3)
+        assert process.returncode == code, output.read_text()[-2000:]
+        return seconds, output.read_text()
 
     def bars(self) -> list[Bar]:
         """Measure everything once."""
@@ -83,16 +56,15 @@ class Proof:
         certified, _ = self.importbook("reconcile", "go", "--manifest", "go.manifest.json")
         altered = self._alter()
         self.importbook("manifest", "book.ndjson", "-o", "go.manifest.json")
-        before = self._proxy.bytes
+        before = _loopback_bytes()
         named, shown = self.importbook("reconcile", "go", "--manifest", "go.manifest.json", code=1)
-        wire = (self._proxy.bytes - before) / 1e6
+        wire = (_loopback_bytes() - before) / 1e6
         found = set(re.findall(r"^  (\S+): (?:missing|additional|different), ", shown, re.MULTILINE))
         memory = most_memory_of({"service": self._processes()})["service"]
         reverted = self._reverted()
         again, _ = self.importbook("push", "book.ndjson", "--run", "go", "--wait", "--manifest", "go.manifest.json")
         balanced, shown = self.importbook("reconcile", "go", "--manifest", "go.manifest.json")
         assert "BALANCED" in shown, shown[-2000:]
-        client = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3
         return [
             Bar("manifest alone, accounts/s", self._accounts / self._counted, 10_000),
             Bar("push with manifest and certificate [s]", pushed + certified, 90 * share, is_most=True),
@@ -103,7 +75,7 @@ class Proof:
             Bar(f"reverted beside {INTAKE} creates a second, accounts/s", reverted, 1_000),
             Bar("push after the revert, and certificate [s]", again + balanced, 90 * share, is_most=True),
             Bar("MB of the largest process of the service", memory, 200, is_most=True),
-            Bar("MB of the largest process of the importer", client, 200, is_most=True),
+            Bar("MB of the largest process of the importer", self._client_mb, 200, is_most=True),
         ]
 
     def _reverted(self) -> float:
@@ -153,34 +125,28 @@ class Proof:
         return [child.pid for child in children if "python" in child.name()]
 
 
-def counted_alone(folder: Path, accounts: int) -> float:
-    """Write a book, and return the seconds of its manifest, before the service runs on this machine."""
-    importbook = [sys.executable, "-m", "importledger_client"]
-    with (folder / "book.ndjson").open("wb") as book:
-        words = ["generate", "--accounts", str(accounts), "--supplier", SUPPLIER, "--errors", "0"]
-        subprocess.run([*importbook, *words], check=True, stdout=book)
-    began = time.monotonic()
-    subprocess.run(
-        [*importbook, "manifest", "book.ndjson", "-o", "go.manifest.json"], cwd=folder, check=True, capture_output=True
-    )
-    return time.monotonic() - began
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Measure the way from a book to its certificate.")
-    parser.add_argument("--accounts", type=int, default=ACCOUNTS, help="accounts of the book [default: 100000]")
-    accounts = parser.parse_args().accounts
+def proved(accounts: int) -> list[Bar]:
+    """Measure a book of so many accounts on a new service."""
     with tempfile.TemporaryDirectory(prefix="bench-proof-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         folder.chmod(0o755)  # if this runs as root, the servers run as another user
         (folder / "data").mkdir(mode=0o755)
-        counted = counted_alone(folder, accounts)
+        counted = _counted_alone(folder, accounts)
         with start_service(folder / "data", "--api-processes", "2", workers=2) as service:
-            bars = Proof(folder, service, accounts, counted).bars()
-    for bar in bars:
-        print(f"{bar.name}: {bar.measured:,.1f} (bar {bar.bar:,.0f}) {'ok' if bar.is_met else 'MISSED'}")
-    return int(not all(bar.is_met for bar in bars))
+            return Proof(folder, service, accounts, counted).bars()
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _counted_alone(folder: Path, accounts: int) -> float:
+    """Write a book, and return the seconds of its manifest, before the service runs on this machine."""
+    words = ["generate", "--accounts", str(accounts), "--supplier", SUPPLIER, "--errors", "0"]
+    with (folder / "book.ndjson").open("wb") as book:
+        subprocess.run([*IMPORTBOOK, *words], check=True, stdout=book)
+    began = time.monotonic()
+    words = ["manifest", "book.ndjson", "-o", "go.manifest.json"]
+    subprocess.run([*IMPORTBOOK, *words], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    return time.monotonic() - began
+
+
+def _loopback_bytes() -> int:
+    """Return the bytes that this machine has sent to itself: the service and importbook, as nothing else runs here."""
+    return psutil.net_io_counters(pernic=True)["lo"].bytes_sent

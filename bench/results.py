@@ -1,6 +1,5 @@
-"""Results of a run, as JSON, as a page of Markdown and as a chart."""
+"""Results of a run, as a page of Markdown and as a chart."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,10 @@ class Bar(msgspec.Struct, frozen=True):
     @property
     def is_met(self) -> bool:
         return self.measured <= self.bar if self.is_most else self.measured >= self.bar
+
+    @property
+    def line(self) -> str:
+        return f"{self.name}: {self.measured:,.2f} (bar {self.bar:,.4g}) {'ok' if self.is_met else 'MISSED'}"
 
 
 class Results(msgspec.Struct, frozen=True):
@@ -42,9 +45,8 @@ class Results(msgspec.Struct, frozen=True):
 
 
 def write_results(results: Results, folder: Path) -> None:
-    """Write `results.json`, `results.md` and, if matplotlib is installed, `results.png`."""
+    """Write `results.md`, and `results.png` if matplotlib is installed."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "results.json").write_text(json.dumps(msgspec.to_builtins(results), indent=1) + "\n")
     (folder / "results.md").write_text(page(results))
     draw(results, folder / "results.png")
 
@@ -88,11 +90,8 @@ def _row(name: str, measurement: Measured, kinds: list[str]) -> str:
 
 
 def _latencies(name: str, measurement: Measured) -> str:
-    return (
-        f"| {name} | "
-        + " | ".join(f"{measurement.latency_ms[at]:.1f} ms" for at in ("p50", "p90", "p99", "max"))
-        + " |"
-    )
+    times = (f"{measurement.latency_ms[at]:.1f} ms" for at in ("p50", "p90", "p99", "max"))
+    return f"| {name} | {' | '.join(times)} |"
 
 
 def draw(results: Results, file: Path) -> None:

@@ -1,14 +1,10 @@
 """Compare the service with many accounts and with few: each figure of both, and their ratio.
 
-    python -m bench.scale --accounts 1000000
-
 Two services have a Postgres each: one has 10,000 accounts, the other as many as given. Their logs are written directly,
 and everything else is derived from them. They are measured in turn, so that other load on the machine affects both.
-The small one is reset after each measurement, because it would grow to many times its size. Exit code 1 if the large
-one reaches less than 0.9 of the small one in any figure.
+The small one is reset after each measurement, because it would grow to many times its size.
 """
 
-import argparse
 import os
 import random
 import resource
@@ -28,10 +24,12 @@ from rich.console import Console
 
 from bench.history import EVENTS_AN_ACCOUNT, NAMED, append_in_parallel
 from bench.recorders import ledger_rate
-from bench.service import SUPPLIER, Bench, Measured, Reads
+from bench.results import Bar
+from bench.service import SUPPLIER, Bench, Reads
 from bench.usage import processor_model
 from eventstore.log.columns import log_head
 from eventstore.log.recorder import SESSION
+from eventstore.log.rows import value_of
 from projections import PROJECTIONS
 from projections.versions.build import administrator
 from projections.versions.projection import Projection
@@ -39,7 +37,13 @@ from projections.versions.versions import build_version, drop_version, live_vers
 from tests.support.rows import find_accounts
 
 BAR = 0.9
-SMALL, LARGE = 10_000, 1_000_000
+SMALL = 10_000
+PROCESSED = 12_000
+"""Accounts that are processed in each round."""
+SECONDS = 5.0
+"""Load in each round."""
+JOBS = min(8, os.cpu_count() or 1)
+"""Processes that fill and rebuild."""
 READ_RATES = (300, 500)
 """Creates a second, and queries of a status a second beside them."""
 READ_TIMES = 4
@@ -47,8 +51,6 @@ READ_TIMES = 4
 REBUILT = ("platform", "import_status")
 """Projections whose rebuild is measured: one reads payloads, one reads events only."""
 TRIES, SEARCHES = 3, 200
-SMALL_REBUILDS = 3
-"""Rebuilds of the small service before that of the large one, and again after it."""
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -64,20 +66,6 @@ MeasuredPairs = list[tuple[Values, Values]]
 """(values of the small service, values of the large one), measured one after the other."""
 
 
-class Row(msgspec.Struct, frozen=True):
-    """A figure: the medians of the small and of the large service, and the median of the ratios of all turns."""
-
-    name: str
-    small: float
-    large: float
-    unit: str
-    ratio: float
-
-    @property
-    def is_met(self) -> bool:
-        return self.ratio >= BAR
-
-
 class SizedService:
     """A service with this number of accounts."""
 
@@ -87,18 +75,18 @@ class SizedService:
         self._is_saved = False
         self._appends = 0
 
-    def append(self, jobs: int) -> None:
-        append_in_parallel(self.bench.connections.database_url, SUPPLIER, range(1, self.accounts + 1), jobs=jobs)
+    def append(self) -> None:
+        append_in_parallel(self.bench.connections.database_url, SUPPLIER, range(1, self.accounts + 1), jobs=JOBS)
         with self._administrator() as connection:
             connection.execute("VACUUM ANALYZE")
 
-    def rebuild(self, projection: Projection, jobs: int) -> dict[str, Value]:
+    def rebuild(self, projection: Projection) -> dict[str, Value]:
         """Rebuild a projection from the log, and return its speed and its CPU time."""
         admin_url = self.bench.connections.admin_url
         with administrator(admin_url) as connection, version_lock(connection, projection):
             previous, events = live_version(connection, projection.name), log_head(connection)
             began, before = time.monotonic(), self._processor_s()
-            built = build_version(admin_url, connection, projection, jobs=jobs)
+            built = build_version(admin_url, connection, projection, jobs=JOBS)
             took_s, used_s = time.monotonic() - began, self._processor_s() - before
             switch(connection, projection, built.version)
             drop_version(connection, projection, previous.version)
@@ -106,12 +94,6 @@ class SizedService:
             f"rebuild {projection.name}": Value(events / took_s, "events/s"),
             f"rebuild {projection.name}, processor": Value(used_s * 1e6 / events, "µs an event", is_cost=True),
         }
-
-    def seal(self) -> None:
-        started = self.bench.cli("seal")
-        started.communicate()
-        if started.returncode:
-            raise RuntimeError("the log could not be sealed")
 
     def save(self) -> None:
         """Save the present database. It is restored before each measurement from now on."""
@@ -164,9 +146,7 @@ class SizedService:
 
     def bytes(self) -> int:
         with self._administrator() as connection:
-            row = connection.execute("SELECT pg_database_size(current_database())").fetchone()
-            assert row is not None
-            return int(row[0])
+            return int(value_of(connection, "SELECT pg_database_size(current_database())"))
 
     def _administrator(self) -> Connection[Any]:
         return psycopg.connect(self.bench.connections.admin_url, autocommit=True)
@@ -177,49 +157,27 @@ class SizedService:
         return sum(used.ru_utime + used.ru_stime for used in usages) + self.bench.postgres_s()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="make bench MILLION=1 ACCOUNTS= ARGS=", description=__doc__)
-    parser.add_argument(
-        "--accounts", type=int, default=LARGE, help="accounts of the large service [default: %(default)s]"
-    )
-    parser.add_argument("--small", type=int, default=SMALL, help="accounts of the small service [default: %(default)s]")
-    parser.add_argument(
-        "--rounds", type=int, default=5, help="rounds of each measurement except the rebuilds [default: %(default)s]"
-    )
-    parser.add_argument("--seconds", type=float, default=5.0, help="load in each round [seconds, default: %(default)s]")
-    parser.add_argument(
-        "--processed", type=int, default=12_000, help="accounts per round that are processed [default: %(default)s]"
-    )
-    parser.add_argument(
-        "--jobs",
-        type=int,
-        default=min(8, os.cpu_count() or 1),
-        help="processes that fill and rebuild [default: %(default)s]",
-    )
-    arguments = parser.parse_args()
+def compare_sizes(accounts: int, rounds: int) -> bool:
+    """Compare SMALL accounts with `accounts`, print all figures, and return whether each reaches BAR."""
     screen = Console(soft_wrap=True)
     with ExitStack() as stack:
-        small, large = (
-            SizedService(_bench(stack, arguments.seconds), accounts)
-            for accounts in (arguments.small, arguments.accounts)
-        )
-        rebuilds = fill(small, large, arguments.jobs, screen)
-        measured_pairs = rounds(small, large, arguments.rounds, arguments.processed, screen)
-        rows = [*compared(measured_pairs), *compared(rebuilds)]
+        small, large = (SizedService(_bench(stack), number) for number in (SMALL, accounts))
+        rebuilds = fill(small, large, screen)
+        rows = [*compared(measured_turns(small, large, rounds, screen)), *compared(rebuilds)]
         sizes = [f"{service.accounts:,} accounts ({service.bytes() / 1e9:.1f} GB)" for service in (small, large)]
-    screen.print(f"{' and '.join(sizes)}, {processor_model()}, medians of {arguments.rounds}\n")
-    screen.print("\n".join(table(rows)))
-    sys.exit(0 if all(row.is_met for row in rows) else 1)
+    screen.print(f"{' and '.join(sizes)}, {processor_model()}, medians of {rounds}\n")
+    screen.print("\n".join(row.line for row in rows))
+    return all(row.is_met for row in rows)
 
 
-def _bench(stack: ExitStack, seconds: float) -> Bench:
+def _bench(stack: ExitStack) -> Bench:
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="importledger-bench-", ignore_cleanup_errors=True))
-    bench = Bench(Path(folder), seconds, has_own_values=True)
+    bench = Bench(Path(folder), SECONDS, has_own_values=True)
     stack.callback(bench.close)
     return bench
 
 
-def fill(small: SizedService, large: SizedService, jobs: int, screen: Console) -> MeasuredPairs:
+def fill(small: SizedService, large: SizedService, screen: Console) -> MeasuredPairs:
     """Fill both logs, and build everything that is derived from them. Return the values of the rebuilds."""
     began = time.monotonic()
 
@@ -227,113 +185,72 @@ def fill(small: SizedService, large: SizedService, jobs: int, screen: Console) -
         screen.print(f"{time.monotonic() - began:5.0f} s: {step}")
 
     for service in (small, large):
-        service.append(jobs)
+        service.append()
         report(f"{service.accounts * EVENTS_AN_ACCOUNT:,} events of {service.accounts:,} accounts in the log")
     measured_pairs: MeasuredPairs = []
     for projection in PROJECTIONS:
-        is_measured = projection.name in REBUILT
-        times = SMALL_REBUILDS if is_measured else 1
-        small_rebuilds = [small.rebuild(projection, jobs) for _ in range(times)]
-        large_rebuild = large.rebuild(projection, jobs)
-        if is_measured:
-            small_rebuilds += [small.rebuild(projection, jobs) for _ in range(times)]
-            measured_pairs.append((_medians(small_rebuilds), large_rebuild))
+        rebuilds = small.rebuild(projection), large.rebuild(projection)
+        measured_pairs += [rebuilds] if projection.name in REBUILT else []
         report(f"{projection.name} built")
     for service in (small, large):
-        service.seal()
+        service.bench.seal()
         service.bench.settle()
     small.save()
     report("sealed, vacuumed")
     return measured_pairs
 
 
-def rounds(small: SizedService, large: SizedService, count: int, processed: int, screen: Console) -> MeasuredPairs:
-    """Run every measurement `count` times on both services. Rounds alternate which service is measured first."""
+def measured_turns(small: SizedService, large: SizedService, rounds: int, screen: Console) -> MeasuredPairs:
+    """Run every measurement in each round on both services. Rounds alternate which service is measured first."""
     measured_pairs: MeasuredPairs = []
-    for number in range(count):
-        for measurement in measurements(processed):
+    for number in range(rounds):
+        for measurement in MEASUREMENTS:
             order = (small, large) if number % 2 == 0 else (large, small)
             values = {service: service.measured(measurement) for service in order}
             measured_pairs.append((values[small], values[large]))
-            ratios = ", ".join(f"{row.name} {row.ratio:.2f}" for row in compared(measured_pairs[-1:]))
-            screen.print(f"round {number + 1}: {ratios}")
+            for row in compared(measured_pairs[-1:]):
+                screen.print(f"round {number + 1}: {row.line}")
     return measured_pairs
 
 
-def measurements(processed: int) -> Iterator[Callable[[SizedService], dict[str, Value]]]:
-    def creates(service: SizedService) -> dict[str, Value]:
-        return {"create, workers running": Value(service.bench.creates_among_workers().rate, "accounts/s")}
-
-    def processing(service: SizedService) -> dict[str, Value]:
-        measured = service.bench.processed(processed)
-        return {
-            "create to PROCESSED": Value(measured.rate, "accounts/s"),
-            "create to PROCESSED, processor": Value(_processor_us(measured), "µs an account", is_cost=True),
-        }
-
-    def reads(service: SizedService) -> dict[str, Value]:
-        measured = service.bench.status_reads(*READ_RATES, known=service.known, times=READ_TIMES)
-        return {
-            f"status at {READ_RATES[1]}/s beside {READ_RATES[0]} creates/s, {at}": Value(
-                measured.latency_ms[at], "ms", is_cost=True
-            )
-            for at in ("p50", "p99")
-        }
-
-    def validations(service: SizedService) -> dict[str, Value]:
-        return {"validate": Value(service.bench.validations_shared().rate, "accounts/s")}
-
-    def appends(service: SizedService) -> dict[str, Value]:
-        return {"recorder at 64 callers": Value(service.append_rate(), "accounts/s")}
-
-    def searches(service: SizedService) -> dict[str, Value]:
-        return {"search for an e-mail address": Value(service.search_ms(), "ms", is_cost=True)}
-
-    yield from (creates, processing, reads, validations, appends, searches)
+def _creates(service: SizedService) -> dict[str, Value]:
+    return {"create, workers running": Value(service.bench.creates_among_workers().rate, "accounts/s")}
 
 
-def _processor_us(measured: Measured) -> float:
-    return sum(used for kind, used in measured.microseconds.items() if kind != "generator")
+def _processing(service: SizedService) -> dict[str, Value]:
+    measured = service.bench.processed(PROCESSED)
+    used = sum(used for kind, used in measured.microseconds.items() if kind != "generator")
+    return {
+        "create to PROCESSED": Value(measured.rate, "accounts/s"),
+        "create to PROCESSED, processor": Value(used, "µs an account", is_cost=True),
+    }
 
 
-def compared(measured_pairs: Sequence[tuple[Values, Values]]) -> Iterator[Row]:
-    """Yield a row for every figure of these turns, in their order. Pure."""
+def _reads(service: SizedService) -> dict[str, Value]:
+    measured = service.bench.status_reads(*READ_RATES, known=service.known, times=READ_TIMES)
+    name = f"status at {READ_RATES[1]}/s beside {READ_RATES[0]} creates/s"
+    return {f"{name}, {at}": Value(measured.latency_ms[at], "ms", is_cost=True) for at in ("p50", "p99")}
+
+
+MEASUREMENTS: tuple[Callable[[SizedService], dict[str, Value]], ...] = (
+    _creates,
+    _processing,
+    _reads,
+    lambda service: {"validate": Value(service.bench.validations_shared().rate, "accounts/s")},
+    lambda service: {"recorder at 64 callers": Value(service.append_rate(), "accounts/s")},
+    lambda service: {"search for an e-mail address": Value(service.search_ms(), "ms", is_cost=True)},
+)
+
+
+def compared(measured_pairs: Sequence[tuple[Values, Values]]) -> Iterator[Bar]:
+    """Yield the median ratio of every figure of these turns, with the medians of both services. Pure."""
     names = {name: value for small, _ in measured_pairs for name, value in small.items()}
     for name, value in names.items():
         pairs = [(small[name], large[name]) for small, large in measured_pairs if name in small]
-        yield Row(
-            name,
-            statistics.median(small.measured for small, _ in pairs),
-            statistics.median(large.measured for _, large in pairs),
-            value.unit,
-            statistics.median(_ratio(*pair) for pair in pairs),
-        )
+        small, large = (statistics.median(value.measured for value in column) for column in zip(*pairs, strict=True))
+        ratio = statistics.median(_ratio(*pair) for pair in pairs)
+        yield Bar(f"{name}, {small:,.2f} {value.unit} with few and {large:,.2f} with many accounts", ratio, BAR)
 
 
 def _ratio(small: Value, large: Value) -> float:
     return small.measured / large.measured if small.is_cost else large.measured / small.measured
-
-
-def _medians(rounds: Sequence[Values]) -> Values:
-    return {
-        name: msgspec.structs.replace(value, measured=statistics.median(values[name].measured for values in rounds))
-        for name, value in rounds[0].items()
-    }
-
-
-def table(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield the lines of a Markdown table of the rows. Pure."""
-    yield "| figure | few accounts | many | ratio | bar | |\n|---|---|---|---|---|---|"
-    for row in rows:
-        small, large = map(_shown, (row.small, row.large))
-        verdict = "ok" if row.is_met else "MISSED"
-        yield f"| {row.name} | {small} {row.unit} | {large} | {row.ratio:.2f} | {BAR} | {verdict} |"
-
-
-def _shown(measured: float) -> str:
-    """Format a number with two decimals below 10, with one below 100, and without from 100 on."""
-    return f"{measured:,.{0 if measured >= 100 else 1 if measured >= 10 else 2}f}"
-
-
-if __name__ == "__main__":
-    main()

@@ -4,7 +4,6 @@ Each process has a session of its own, as below `up` and on separate machines: L
 sessions. In one session, all processes together would get only as much as Postgres alone.
 """
 
-import http.server
 import json
 import os
 import secrets
@@ -13,16 +12,13 @@ import socket
 import statistics
 import subprocess
 import sys
-import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import psutil
@@ -41,16 +37,20 @@ from embedded.service import Connections, Service
 from eventstore.aggregates import organisation, supplier
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
+from eventstore.log.rows import value_of
 from projections import FOLLOWING, INLINE
 from system.processors import usable_cores
 from system.shared_counts import counts_file
+from tests.support.running import free_port
 from workers.broker import redis_broker
 
 SUPPLIER = "NORDWIND"
 OTHER = "SUEDWIND"
 SAVED = "kept"
-T = TypeVar("T")
 _SELECT_OPEN = "SELECT FROM import_status WHERE status IN ('PENDING', 'IN_PROGRESS') LIMIT 1"
+_SELECT_HEAD = "SELECT coalesce(max(position), 0) FROM events"
+_COUNT_CREATED = "SELECT count(*) FROM events WHERE position > %s AND topic = 'import_processed.v1'"
+"""After a position: counting all would take longer each time."""
 _SELECT_BEHIND = """
 SELECT FROM projection_versions
 WHERE state = 'live' AND name = ANY(%s) AND position < (SELECT max(position) FROM events)
@@ -93,7 +93,6 @@ class Bench:
         self._seconds = seconds
         self._first = 0
         self._load_options = ["--own-values"] if has_own_values else []
-        self.held_rate = 0.0
         self._families: dict[str, list[int]] = {}
         self._token_key = secrets.token_urlsafe(32)
         self.connections: Connections = self._service.start_servers(None, None, None)
@@ -111,55 +110,12 @@ class Bench:
         """Return the CPU seconds of Postgres up to now."""
         return usage_of({"postgres": [self.postmaster]})["postgres"]
 
-    def ceiling(self) -> Measured:
-        self.settle()
-        with self.server("bench.ceiling") as port:
-            return self._measured(port, CREATE)
-
-    def creates(self) -> float:
-        """Return the creates a second of one api process, while no other role runs."""
-        with self.server("cli.main", "api", "--port") as port:
-            return self._load(port, CREATE)
-
     def creates_among_workers(self, rate: int = 0) -> Measured:
         """Measure creates while relay and workers run: `rate` a second [default: as fast as possible]."""
         self.settle()
         with self.apis() as port, self.working():
             self.warm_up(port)
             return self._measured(port, CREATE, rate=rate)
-
-    def creates_with_and_without_traces(self, pairs: int = 4, pieces: int = 5) -> dict[str, Measured]:
-        """Measure creates with traces on and off: two servers, loaded in turn for short periods (on, off, off, on).
-
-        Medians count, because noise of the machine changes a single piece by more than traces do. The first pieces of
-        each pair of servers warm up. Two equal processes also differ by more than traces cost, for as long as they
-        live: hence several pairs. Spans are sent to a receiver here, as many as by default.
-        """
-        self.settle()
-        names = ("create, traces on", "create, traces off")
-        measured: dict[str, list[Measured]] = {name: [] for name in names}
-        with span_receiver() as url:
-            on = {"OTEL_EXPORTER_OTLP_ENDPOINT": url}
-            off = {"OTEL_TRACES_EXPORTER": "none"}
-            environments = dict(zip(names, (on, off), strict=True))
-            for pair in range(pairs):
-                with ExitStack() as stack:
-                    ports = {
-                        name: stack.enter_context(self.server("cli.main", "api", "--port", environment=environment))
-                        for name, environment in (*environments.items(),)[:: 1 if pair % 2 else -1]
-                    }
-                    for piece in range(pieces + 1):
-                        for name in names if (piece + pair) % 2 == 0 else reversed(names):
-                            seconds = self._seconds / (pairs * pieces) * 4
-                            result = self._measured(ports[name], CREATE, seconds=seconds)
-                            measured[name] += [result] if piece else []
-        return {name: median(results) for name, results in measured.items()}
-
-    def untyped(self) -> Measured:
-        """Measure an app that decodes bodies without a shape, and does nothing else with them."""
-        self.settle()
-        with self.server("bench.untyped") as port:
-            return self._measured(port, UNTYPED)
 
     def validations(self) -> Measured:
         """Measure validations by one api process, as the service runs it."""
@@ -171,8 +127,8 @@ class Bench:
         with self.apis() as port:
             return self._measured(port, VALIDATE)
 
-    def peer(self, module: str, path: str) -> Measured:
-        """Measure a peer under the same load."""
+    def program(self, module: str, path: str) -> Measured:
+        """Measure a program of this module under the same load."""
         self.settle()
         with self.server(module) as port:
             return self._measured(port, path)
@@ -184,14 +140,14 @@ class Bench:
             self.warm_up(port)
             before = usage_of(self._kinds())
             with self.all_processed(count) as ended_at:
-                report = self._report(port, CREATE, count)
+                report = self._report(port, CREATE, count=count)
             used = per_account(before, usage_of(self._kinds()), count)
             used["generator"] = report["processor_s"] * 1e6 / count
             return Measured(count / (ended_at() - report["began_at"]), used, memory_mb=most_memory_of(self._families))
 
     def stage(self, port: int, count: int) -> None:
         """Send `count` accounts."""
-        self._load(port, CREATE, count=count)
+        self._report(port, CREATE, count=count)
 
     def large_processed(self, count: int = 24, size: int = 8_000_000) -> Measured:
         """Measure `count` accounts of `size` bytes, which all wait when relay and workers start, until PROCESSED."""
@@ -204,15 +160,6 @@ class Bench:
                 stack.enter_context(self.working())
             self._wait_for_followers()
             return Measured(count / (ended_at() - began), memory_mb=most_memory_of(self._families))
-
-    def creates_with_large(self, rate: int, connections: int = 12, size: int = 9_500_000) -> Measured:
-        """Measure `rate` creates a second, beside connections that validate accounts of `size` bytes."""
-        self.settle()
-        with self.apis() as port, self.working():
-            self.warm_up(port)
-            with self._validating(port, large(bodies(SUPPLIER)[0][0], size), connections):
-                measured = self._measured(port, CREATE, rate=rate)
-            return Measured(measured.rate, latency_ms=measured.latency_ms, memory_mb=most_memory_of(self._families))
 
     def status_reads(
         self,
@@ -233,7 +180,7 @@ class Bench:
             if known is None:
                 known = Reads(self._first, accounts)
                 with self.all_processed(accounts):
-                    self._load(port, CREATE, count=accounts)
+                    self.stage(port, accounts)
             with self._loading(port, CREATE, rate=creates_a_second, seconds=seconds + self._seconds) as creating:
                 read = self._measured(port, STATUS, rate=reads_a_second, reads=known, seconds=seconds)
                 creating.terminate()
@@ -242,7 +189,7 @@ class Bench:
     def warm_up(self, port: int) -> None:
         """Wait until relay and workers have processed one account, and until the projections have caught up."""
         with self.all_processed(1):
-            self._load(port, CREATE, count=1)
+            self.stage(port, 1)
         self._wait_for_followers()
 
     def _wait_for_followers(self) -> None:
@@ -252,10 +199,10 @@ class Bench:
             while connection.execute(_SELECT_BEHIND, (names,)).fetchone() is not None:
                 time.sleep(0.1)
 
-    def cli(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start a verb of the command, and return its process."""
-        command = [sys.executable, "-m", "cli.main", *arguments]
-        return subprocess.Popen(command, env=self._environment(), stdout=subprocess.PIPE, text=True)
+    def seal(self) -> None:
+        subprocess.run(
+            [sys.executable, "-m", "cli.main", "seal"], env=self._environment(), stdout=subprocess.DEVNULL, check=True
+        )
 
     def settle(self) -> None:
         """Cancel the imports that earlier measurements have left, and vacuum the tables.
@@ -302,19 +249,20 @@ class Bench:
         """
         ended_at: list[float] = []
         with psycopg.connect(self.connections.admin_url, autocommit=True) as connection:
-            before, started = _head(connection), time.monotonic()
+            before, started = value_of(connection, _SELECT_HEAD), time.monotonic()
             yield lambda: ended_at[0]
             while connection.execute(_SELECT_OPEN).fetchone() is not None:
                 if time.monotonic() - started > 60 + count / 20:
                     raise RuntimeError("not everything was processed in time")
                 time.sleep(0.02)
             ended_at.append(time.monotonic())
-            if (created := _created_after(connection, before)) != count:
+            if (created := value_of(connection, _COUNT_CREATED, before)) != count:
                 raise RuntimeError(f"{created} of {count} accounts were created")
 
-    def _measured(self, port: int, path: str, rate: int = 0, seconds: float = 0.0, reads: Reads = _NOTHING) -> Measured:
+    def _measured(self, port: int, path: str, **work: Any) -> Measured:
+        """Run a load generator with the options of `_loading`, and return what it has measured."""
         before = usage_of(self._kinds())
-        report = self._report(port, path, rate=rate, seconds=seconds, reads=reads)
+        report = self._report(port, path, **work)
         after = usage_of(self._kinds())
         used = per_account(before, after, report["requests"])
         used["generator"] = report["processor_s"] * 1e6 / report["requests"]
@@ -328,46 +276,13 @@ class Bench:
         """Send an account of about `size` bytes. Raises HTTPError if it is refused."""
         sample, external = bodies(SUPPLIER)[number % SAMPLES]
         self._first += 1
-        self._post(port, CREATE, large(sample.replace(external, b"LARGE-%09d" % self._first), size))
-
-    def _post(self, port: int, path: str, body: bytes) -> None:
+        body = large(sample.replace(external, b"LARGE-%09d" % self._first), size)
         headers = {"Authorization": f"Token {self.key}", "Content-Type": "application/json"}
-        with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}{path}", body, headers)):
+        with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}{CREATE}", body, headers)):
             pass
 
-    @contextmanager
-    def _validating(self, port: int, body: bytes, connections: int) -> Iterator[None]:
-        """Validate this body repeatedly on several connections in the block, which begins after the first answer."""
-        stop = threading.Event()
-
-        def validate() -> None:
-            while not stop.is_set():
-                self._post(port, VALIDATE, body)
-
-        with ThreadPoolExecutor(connections) as threads:
-            try:
-                self._post(port, VALIDATE, body)
-                running = [threads.submit(validate) for _ in range(connections)]
-                yield
-            finally:
-                stop.set()
-        for validation in running:
-            validation.result()
-
-    def _load(self, port: int, path: str, count: int = 0) -> float:
-        report = self._report(port, path, count)
-        return float(report["requests"] / report["seconds"])
-
-    def _report(
-        self,
-        port: int,
-        path: str,
-        count: int = 0,
-        rate: int = 0,
-        seconds: float = 0.0,
-        reads: Reads = _NOTHING,
-    ) -> dict[str, Any]:
-        with self._loading(port, path, count=count, rate=rate, seconds=seconds, reads=reads) as loading:
+    def _report(self, port: int, path: str, **work: Any) -> dict[str, Any]:
+        with self._loading(port, path, **work) as loading:
             output, _ = loading.communicate(timeout=600)
         report: dict[str, Any] = json.loads(output)
         refused = {status: n for status, n in report["statuses"].items() if status not in ("200", "201")}
@@ -412,13 +327,9 @@ class Bench:
         return fresh.api_key
 
     @contextmanager
-    def server(
-        self, module: str, *arguments: str, environment: Mapping[str, str] = MappingProxyType({})
-    ) -> Iterator[int]:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
-        with self._process([sys.executable, "-m", module, *arguments, str(port)], more=environment):
+    def server(self, module: str, *arguments: str) -> Iterator[int]:
+        port = free_port()
+        with self._process([sys.executable, "-m", module, *arguments, str(port)]):
             _wait_for(port)
             yield port
 
@@ -457,14 +368,9 @@ class Bench:
 
     @contextmanager
     def _process(
-        self,
-        command: list[str],
-        *,
-        kind: str = "api",
-        pass_fds: tuple[int, ...] = (),
-        more: Mapping[str, str] = MappingProxyType({}),
+        self, command: list[str], *, kind: str = "api", pass_fds: tuple[int, ...] = ()
     ) -> Iterator[psutil.Process]:
-        environment = self._environment() | dict(more)
+        environment = self._environment()
         with (self.folder / "servers.log").open("ab") as log:
             process = subprocess.Popen(
                 command, env=environment, stdout=log, stderr=log, pass_fds=pass_fds, start_new_session=True
@@ -495,37 +401,8 @@ def median(measurements: Sequence[Measured]) -> Measured:
         return {name: statistics.median(measurement.get(name, 0.0) for measurement in figures) for name in figures[0]}
 
     rate = statistics.median(measurement.rate for measurement in measurements)
-    return Measured(
-        rate,
-        of([measurement.microseconds for measurement in measurements]),
-        of([measurement.latency_ms for measurement in measurements]),
-        of([measurement.memory_mb for measurement in measurements]),
-    )
-
-
-@contextmanager
-def span_receiver() -> Iterator[str]:
-    """Run a receiver that accepts spans (OTLP over HTTP) and discards them. Yields its address."""
-
-    class SpanReceiver(http.server.BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(200)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *_: Any) -> None:
-            """Log nothing."""
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), SpanReceiver)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    kinds = ("microseconds", "latency_ms", "memory_mb")
+    return Measured(rate, *(of([getattr(measurement, kind) for measurement in measurements]) for kind in kinds))
 
 
 def _wait_for(port: int) -> None:
@@ -538,17 +415,3 @@ def _wait_for(port: int) -> None:
             return
         except OSError:
             time.sleep(0.05)
-
-
-def _head(connection: psycopg.Connection[Any]) -> int:
-    row = connection.execute("SELECT coalesce(max(position), 0) FROM events").fetchone()
-    assert row is not None
-    return int(row[0])
-
-
-def _created_after(connection: psycopg.Connection[Any], position: int) -> int:
-    """Count the accounts that were created after this position: counting all would take longer each time."""
-    query = "SELECT count(*) FROM events WHERE position > %s AND topic = 'import_processed.v1'"
-    row = connection.execute(query, (position,)).fetchone()
-    assert row is not None
-    return int(row[0])

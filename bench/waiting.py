@@ -1,25 +1,22 @@
 """Measure waits of users: until an account exists, a change is effective, an outage is reported, a service is up."""
 
-import os
-import socket
-import subprocess
-import sys
 import time
 from functools import partial
-from pathlib import Path
 
 import psutil
 
 from bench.results import Bar
 from bench.service import OTHER, SUPPLIER, Bench
 from cli.operator import caused_by
+from cli.service.roles import processes_for, workers_for
 from eventstore.aggregates import supplier
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from importledger_client.book import BookEntry, book
 from projections import INLINE
+from system.processors import usable_cores
 from tests.support.importing import ImportClient
-from tests.support.running import is_ready, wait_for
+from tests.support.running import start_service
 
 MANY = 100_000
 
@@ -118,21 +115,11 @@ def hang_latency(bench: Bench, samples: int = 5) -> float:
 
 def start_latency(bench: Bench, samples: int = 3) -> float:
     """Return the seconds until `importledger up` on an existing folder is ready: the slowest of `samples`."""
-    seconds = [_seconds_until_up(bench.folder / "up") for _ in range(samples + 1)]
+    folder, seconds = bench.folder / "up", list[float]()
+    folder.mkdir()
+    options = ("--api-processes", str(processes_for(usable_cores())))
+    for _ in range(samples + 1):
+        began = time.monotonic()
+        with start_service(folder, *options, workers=workers_for(usable_cores())):
+            seconds.append(time.monotonic() - began)
     return max(seconds[1:])
-
-
-def _seconds_until_up(folder: Path) -> float:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    command = [sys.executable, "-m", "cli.main", "up", "--port", str(port), "--data-dir", str(folder)]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("IMPORTLEDGER_")}
-    began = time.monotonic()
-    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
-        try:
-            wait_for(lambda: is_ready(f"http://127.0.0.1:{port}"), "the service is ready", timeout_s=60)
-            return time.monotonic() - began
-        finally:
-            running.terminate()
-            running.wait(60)

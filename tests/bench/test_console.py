@@ -2,7 +2,7 @@
 
 import re
 
-from bench.console import BAR_MS, UNTIMED, Timed, pages
+from bench.console import UNTIMED, pages
 from console.access.visit import ROOT
 from console.screens import SCREENS
 
@@ -15,7 +15,3 @@ def test_every_page_is_timed() -> None:
         if not any(re.fullmatch(pattern, address) for address in addresses):
             untimed.append(screen.path)
     assert sorted(untimed) == sorted(UNTIMED)
-
-
-def test_the_bar_is_the_longest_time_of_a_page() -> None:
-    assert (Timed("/", BAR_MS, 1).is_met, Timed("/", BAR_MS + 1, 1).is_met) == (True, False)
