@@ -22,7 +22,7 @@ class Bar(msgspec.Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        return f"{self.name}: {self.measured:,.2f} (bar {self.bar:,.4g}) {'ok' if self.is_met else 'MISSED'}"
+        return f"{self.name}: {self.measured:,.2f} (bar {self.bar:,g}) {'ok' if self.is_met else 'MISSED'}"
 
 
 class Results(msgspec.Struct, frozen=True):

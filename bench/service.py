@@ -36,6 +36,7 @@ from embedded.postgres import DATABASE
 from embedded.service import Connections, Service
 from eventstore.aggregates import organisation, supplier
 from eventstore.clock import now
+from eventstore.log.intake_stop import note_comparison
 from eventstore.log.ledger import Ledger
 from eventstore.log.rows import value_of
 from projections import FOLLOWING, INLINE
@@ -227,6 +228,8 @@ class Bench:
     def restore(self) -> None:
         """Restore the database and the checkpoints as they were at `save`. No role may be running."""
         self._copy(SAVED, DATABASE)
+        with psycopg.connect(self.connections.admin_url, autocommit=True) as connection:
+            note_comparison(connection)  # otherwise a copy accepts nothing until a relay has compared it
 
     def _copy(self, source: str, target: str) -> None:
         url = self.connections.admin_url.replace(f"/{DATABASE}?", "/postgres?")
