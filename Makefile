@@ -9,7 +9,7 @@ ARGS ?=
 NEAR := tests/schemas tests/market tests/eventstore tests/projections tests/workers tests/redaction
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test test-fast coverage mutants changes check fuzz simulate chaos failover docs bench fmt lock clean man wheel sbom audit release-check
+.PHONY: help setup demo run test test-fast coverage mutants changes check fuzz chaos failover docs bench fmt lock clean man wheel sbom audit release-check
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -43,7 +43,7 @@ test-fast: setup ## the tests that start nothing, in seconds: for while you writ
 	$(BIN)/python -m pytest -n 2 --dist load -q --fast $(or $(ARGS),$(NEAR))
 
 coverage: setup ## the branches of the pure core that its own tests reach; fails below 98 %
-	$(BIN)/python -m pytest -n 2 -q --fast $(NEAR) tests/simulation --cov --cov-report=term-missing:skip-covered $(ARGS)
+	$(BIN)/python -m pytest -n 2 -q --fast $(NEAR) --cov --cov-report=term-missing:skip-covered $(ARGS)
 
 $(VENV)/.mutants: $(VENV)/.ready requirements/mutants.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/mutants.txt
@@ -66,9 +66,6 @@ check: setup ## formatting, lint, types, which way imports point, what migration
 fuzz: setup ## many examples of each law, 20,000 requests against the own description, all hostile ones, 2,000 files of each kind, a log of eight writers; ARGS="-x"
 	$(BIN)/python -m pytest -q --deep -m hypothesis $(NEAR) $(ARGS)
 	FUZZ_REQUESTS=20000 FUZZ_FILES=2000 FOLLOWED_EVENTS=300000 $(BIN)/python -m pytest tests/api/test_fuzzing.py tests/hostile tests/faults/test_follower.py $(ARGS)
-
-simulate: setup ## many histories of the pure core among faults; SEED=0 IMPORTS=20000
-	$(BIN)/python -m lab.simulation --seed $(or $(SEED),0) --imports $(or $(IMPORTS),20000)
 
 chaos: setup ## faults at a running service under load, SEED=1 MINUTES=10 (60: is it steady?); BOOK=1: kills during a push of 20,000
 	$(BIN)/python -m lab.faults$(if $(BOOK),.book, --minutes $(or $(MINUTES),10)) --seed $(or $(SEED),1) $(ARGS)

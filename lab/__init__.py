@@ -1,1 +1,1 @@
-"""Laboratories: failover, chaos, mutation, simulation and the usual changes, each a verb of the Makefile."""
+"""Laboratories: failover, chaos, mutation and the usual changes, each a verb of the Makefile."""

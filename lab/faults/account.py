@@ -7,9 +7,9 @@ from typing import Any
 import psycopg
 
 from eventstore.events import aggregate_of, recorded_of
-from lab.simulation.simulator import LEGAL
 from projections import PROJECTIONS
 from projections.versions.compare import verify
+from tests.support.commands import LEGAL
 from tests.support.running import Importer, RunningService
 
 Rows = psycopg.Connection[dict[str, Any]]

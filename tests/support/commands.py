@@ -1,4 +1,4 @@
-"""Every command of an import, with arbitrary fields."""
+"""Every command of an import, with arbitrary fields, and the states that may follow each state."""
 
 from hypothesis import strategies as st
 
@@ -24,3 +24,18 @@ COMMANDS = st.one_of(
     st.builds(EraseSubject),
     st.builds(RevertImport, run=st.sampled_from(["", "r"]), followed_by=st.sampled_from(["", "release"])),
 )
+
+LEGAL = {
+    "NEW": {"PENDING"},
+    "PENDING": {"PENDING", "IN_PROGRESS", "CANCELLED", "ERRORED", "DRY_RUN_ERRORED"},
+    "IN_PROGRESS": {"PENDING", "PROCESSED", "ERRORED", "DRY_RUN_SUCCEEDED", "DRY_RUN_ERRORED"},
+    "ERRORED": {"PENDING", "CANCELLED"},
+    "CANCELLED": {"PENDING", "CANCELLED"},
+    "DRY_RUN_SUCCEEDED": {"PENDING", "CANCELLED"},
+    "DRY_RUN_ERRORED": {"PENDING", "CANCELLED"},
+    "PROCESSED": {"PROCESSED", "CANCELLED"},
+}
+"""States that may follow each state.
+
+PENDING becomes ERRORED when the attempts are used up. Erasures and reverts cancel.
+"""
