@@ -67,8 +67,8 @@ fuzz: setup ## many examples of each law, 20,000 requests against the own descri
 	$(BIN)/python -m pytest -q --deep -m hypothesis $(NEAR) $(ARGS)
 	FUZZ_REQUESTS=20000 FUZZ_FILES=2000 FOLLOWED_EVENTS=300000 $(BIN)/python -m pytest tests/api/test_fuzzing.py tests/hostile tests/faults/test_follower.py $(ARGS)
 
-chaos: setup ## faults at a running service under load, SEED=1 MINUTES=10 (60: is it steady?); BOOK=1: kills during a push of 20,000
-	$(BIN)/python -m lab.faults$(if $(BOOK),.book, --minutes $(or $(MINUTES),10)) --seed $(or $(SEED),1) $(ARGS)
+chaos: setup ## faults at a running service under load, SEED=1 MINUTES=10 (60: is it steady?)
+	$(BIN)/python -m lab.faults --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1) $(ARGS)
 
 $(VENV)/.failover: $(VENV)/.ready requirements/failover.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/failover.txt

@@ -1,4 +1,4 @@
-"""The faults, a function each, listed in `FAULTS`. Each injects its fault into the world, undoes it, and returns.
+"""The faults, listed in `FAULTS`. Each injects its fault into the world, undoes it, and returns.
 
 A fault that has not happened raises AssertionError: nothing here depends on chance or on the machine's speed.
 """
@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -50,26 +51,6 @@ class Fault(msgspec.Struct, frozen=True):
     inject: Callable[[World], None]
     recovery_s: float
     processed_within_s: float = 60.0
-
-
-def kill_api(world: World) -> None:
-    world.kill("api")
-
-
-def kill_worker(world: World) -> None:
-    world.kill("worker")
-
-
-def kill_relay(world: World) -> None:
-    world.kill("relay")
-
-
-def kill_postmaster(world: World) -> None:
-    world.kill("postgres")
-
-
-def kill_redis(world: World) -> None:
-    world.kill("redis")
 
 
 def kill_one_backend(world: World) -> None:
@@ -123,29 +104,15 @@ def fill_redis(world: World) -> None:
         client.config_set("maxmemory", "0")
 
 
-def stop_worker(world: World) -> None:
-    with suspended([world.random.choice(world.running("worker"))]):
-        time.sleep(STOP_S)
-
-
-def stop_relay(world: World) -> None:
-    with suspended(world.running("relay")):
-        time.sleep(STOP_S)
-
-
-def stop_redis(world: World) -> None:
-    with suspended(world.running("redis")):
+def stop(world: World, role: str) -> None:
+    """Suspend one process of the role for STOP_S."""
+    with suspended([world.random.choice(world.running(role))]):
         time.sleep(STOP_S)
 
 
 def stop_postgres(world: World) -> None:
     [postmaster] = world.running("postgres")
     with suspended([postmaster, *postmaster.children()]):
-        time.sleep(STOP_S)
-
-
-def stop_api(world: World) -> None:
-    with suspended(world.running("api")):
         time.sleep(STOP_S)
 
 
@@ -317,12 +284,12 @@ KILL_S, REDIS_S = 5.0, 30.0
 """Seconds until the service works again: after a kill, and after the loss of Redis at full speed."""
 
 FAULTS: tuple[Fault, ...] = (
-    Fault("kill -9 api", kill_api, KILL_S),
-    Fault("kill -9 worker", kill_worker, KILL_S),
-    Fault("kill -9 relay", kill_relay, KILL_S),
-    Fault("kill -9 postmaster", kill_postmaster, KILL_S),
+    Fault("kill -9 api", partial(World.kill, role="api"), KILL_S),
+    Fault("kill -9 worker", partial(World.kill, role="worker"), KILL_S),
+    Fault("kill -9 relay", partial(World.kill, role="relay"), KILL_S),
+    Fault("kill -9 postmaster", partial(World.kill, role="postgres"), KILL_S),
     Fault("kill -9 one backend", kill_one_backend, KILL_S),
-    Fault("kill -9 redis", kill_redis, REDIS_S, processed_within_s=1.0),
+    Fault("kill -9 redis", partial(World.kill, role="redis"), REDIS_S, processed_within_s=1.0),
     Fault("kill -9 revert", kill_a_revert, KILL_S),
     Fault("kill -9 whole tree", kill_the_whole_tree, 30.0),
     Fault("FLUSHALL", flush_redis, REDIS_S, processed_within_s=1.0),
@@ -332,9 +299,9 @@ FAULTS: tuple[Fault, ...] = (
     Fault("two sweepers", two_sweepers, KILL_S),
     Fault("clocks that differ", clocks_that_differ, REDIS_S),
     Fault("poison", poison, REDIS_S),
-    Fault("SIGSTOP worker", stop_worker, REDIS_S),
-    Fault("SIGSTOP relay", stop_relay, REDIS_S),
-    Fault("SIGSTOP redis", stop_redis, REDIS_S, processed_within_s=1.0),
+    Fault("SIGSTOP worker", partial(stop, role="worker"), REDIS_S),
+    Fault("SIGSTOP relay", partial(stop, role="relay"), REDIS_S),
+    Fault("SIGSTOP redis", partial(stop, role="redis"), REDIS_S, processed_within_s=1.0),
     Fault("SIGSTOP postgres", stop_postgres, REDIS_S),
-    Fault("SIGSTOP api", stop_api, REDIS_S),
+    Fault("SIGSTOP api", partial(stop, role="api"), REDIS_S),
 )
