@@ -16,7 +16,6 @@ from embedded.redis import redis_program
 from lab.failover.apart import IN_NAMESPACES, Unsupported, enter_namespaces, need_programs
 from lab.failover.faults import FAULTS, upgrade_all
 from lab.failover.gaps import Measured
-from lab.failover.lost_end import lose_the_end
 from lab.failover.previous import VersionNotFound, checked_out_version
 from lab.failover.world import World
 from tests.support.folders import ROOT, temporary_folder
@@ -72,13 +71,9 @@ def run(folder: Path, options: argparse.Namespace) -> bool:
         world.start()
         print(f"the service is under load after {time.monotonic() - begins:.0f} s", flush=True)
         if previous is not None:
-            measured.append(print_measured(upgrade_all(world, lambda: world.run_code(ROOT))))
+            measured.append(print_measured(upgrade_all(world)))
         measured += [print_measured(fault(world)) for fault in faults]
         findings = world.findings()
-        if options.only in "lose_the_end":
-            sentences = [*findings.sentences, *lose_the_end(world)]
-            findings = world.findings()
-            findings.sentences[:0] = sentences
     finally:
         world.close()
     print(

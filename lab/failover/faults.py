@@ -5,9 +5,10 @@ import signal
 import time
 from collections.abc import Callable
 
-from lab.failover.gaps import Bar, Measured
+from lab.failover.gaps import Measured
 from lab.failover.store import Node
 from lab.failover.world import OVER_S, ROLES, SITES, World
+from tests.support.folders import ROOT
 from tests.support.running import is_ready, wait_for
 
 _CANCEL_WAITING = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
@@ -15,8 +16,8 @@ ALONE_S = 3.5
 """Seconds for which the primary commits alone. A standby that receives nothing for 5 s reconnects."""
 AWAY_S = 10.0
 """Seconds for which a dispensable machine is away."""
-STANDBY = Bar(alone_s=1.0)
-NO_MANAGER = Bar(alone_s=5.0)
+STANDBY_S, NO_MANAGER_S = 1.0, 5.0
+"""Longest allowed gap without a standby, and during faults that need no other primary [seconds]."""
 
 
 def kill(world: World) -> Measured:
@@ -27,7 +28,7 @@ def kill(world: World) -> Measured:
         old_primary.machine.lose_power()
         return old_primary
 
-    return world.measure("kill primary", inject, old_primary.boot, bar=Bar(), has_new_primary=True)
+    return world.measure("kill primary", inject, old_primary.boot)
 
 
 def cut(world: World) -> Measured:
@@ -38,7 +39,7 @@ def cut(world: World) -> Measured:
         world.network.cut(old_primary.machine)
         return old_primary
 
-    return world.measure("cut primary", inject, world.network.heal, bar=Bar(), has_new_primary=True)
+    return world.measure("cut primary", inject, world.network.heal)
 
 
 def split(world: World) -> Measured:
@@ -49,7 +50,7 @@ def split(world: World) -> Measured:
         world.network.split([old_primary.machine, world.machines["proxy"], *world.site("1")])
         return old_primary
 
-    return world.measure("split", inject, world.network.heal, bar=Bar(), apis=["api2"], has_new_primary=True)
+    return world.measure("split", inject, world.network.heal, apis=["api2"])
 
 
 def switch_over(world: World) -> Measured:
@@ -60,7 +61,7 @@ def switch_over(world: World) -> Measured:
         world.store.switch_over(old_primary)
         return old_primary
 
-    return world.measure("switchover", inject, _no_repair, bar=Bar(), has_new_primary=True)
+    return world.measure("switchover", inject)
 
 
 def lose_standby(world: World) -> Measured:
@@ -71,7 +72,7 @@ def lose_standby(world: World) -> Measured:
         standby.machine.lose_power()
         time.sleep(AWAY_S)
 
-    return world.measure("loss of a standby", inject, standby.boot, bar=STANDBY)
+    return world.measure("loss of a standby", inject, standby.boot, alone_s=STANDBY_S)
 
 
 def cut_standby(world: World) -> Measured:
@@ -82,7 +83,7 @@ def cut_standby(world: World) -> Measured:
         world.network.cut(standby.machine)
         time.sleep(AWAY_S)
 
-    return world.measure("cut standby", inject, world.network.heal, bar=STANDBY)
+    return world.measure("cut standby", inject, world.network.heal, alone_s=STANDBY_S)
 
 
 def cancel_waits(world: World) -> Measured:
@@ -105,7 +106,7 @@ def cancel_waits(world: World) -> Measured:
         old_primary.machine.lose_power()
         return old_primary
 
-    return world.measure("cancelled waits", inject, old_primary.boot, bar=Bar(), has_new_primary=True)
+    return world.measure("cancelled waits", inject, old_primary.boot)
 
 
 def lose_redis(world: World) -> Measured:
@@ -115,22 +116,22 @@ def lose_redis(world: World) -> Measured:
         world.machines["redis"].lose_power()
         time.sleep(AWAY_S)
 
-    return world.measure("loss of Redis", inject, world.boot_redis, bar=NO_MANAGER)
+    return world.measure("loss of Redis", inject, world.boot_redis, alone_s=NO_MANAGER_S)
 
 
 def restart_all(world: World) -> Measured:
     """Stop and start every role, one after the other."""
-    return world.measure("rolling restart", lambda: _restart_each(world), _no_repair, bar=NO_MANAGER, together=True)
+    return world.measure("rolling restart", lambda: _restart_each(world), alone_s=NO_MANAGER_S, together=True)
 
 
-def upgrade_all(world: World, code_to: Callable[[], None]) -> Measured:
-    """Migrate the schema to the new version, restart each role with it, and rebuild outdated projections.
+def upgrade_all(world: World) -> Measured:
+    """Migrate the schema to the version of this tree, restart each role with it, and rebuild outdated projections.
 
     Relays and workers are stopped before the migration if the new version requires it.
     """
 
     def inject() -> None:
-        code_to()
+        world.run_code(ROOT)
         plan = world.operator("migrate", "--check", "--json", codes=(0, 2, 3)).splitlines()[-1]
         if not json.loads(plan)["can_be_rolled"]:
             for role in ("relay", "worker"):
@@ -140,7 +141,7 @@ def upgrade_all(world: World, code_to: Callable[[], None]) -> Measured:
         _restart_each(world)
         world.operator("projections", "rebuild", "--outdated")
 
-    return world.measure("rolling upgrade", inject, _no_repair, bar=NO_MANAGER, together=True)
+    return world.measure("rolling upgrade", inject, alone_s=NO_MANAGER_S, together=True)
 
 
 def _restart_each(world: World) -> None:
@@ -154,10 +155,6 @@ def _restart_each(world: World) -> None:
                 wait_for(lambda at=site: is_ready(world.api_url(at)), f"{role}{site} is ready", timeout_s=60)  # type: ignore[misc]
             else:
                 time.sleep(1)
-
-
-def _no_repair() -> None:
-    return None
 
 
 FAULTS: tuple[Callable[[World], Measured], ...] = (

@@ -10,24 +10,19 @@ AFTER_THE_MANAGER_S = 5.0
 """Seconds that the service may need beyond the manager."""
 
 
-class Bar(msgspec.Struct, frozen=True):
-    """Longest allowed gap [seconds]: `alone_s`, or the time of Patroni's failover plus `beyond_manager_s`."""
-
-    beyond_manager_s: float = AFTER_THE_MANAGER_S
-    alone_s: float | None = None
-
-    def allowed_s(self, manager_s: float | None) -> float:
-        return self.alone_s if self.alone_s is not None else (manager_s or 0.0) + self.beyond_manager_s
-
-
 class Measured(msgspec.Struct, frozen=True):
     """Result of a fault: the longest gap of each api, and the time until a new primary, None without one [seconds]."""
 
     fault: str
     gaps_s: dict[str, float]
     manager_s: float | None
-    bar: Bar
     acknowledged: int
+    alone_s: float | None = None
+    """Longest allowed gap [seconds]; None for the time until a new primary plus AFTER_THE_MANAGER_S."""
+
+    @property
+    def allowed_s(self) -> float:
+        return self.alone_s if self.alone_s is not None else (self.manager_s or 0.0) + AFTER_THE_MANAGER_S
 
     @property
     def gap_s(self) -> float:
@@ -35,17 +30,16 @@ class Measured(msgspec.Struct, frozen=True):
 
     @property
     def is_missed(self) -> bool:
-        return self.gap_s > self.bar.allowed_s(self.manager_s)
+        return self.gap_s > self.allowed_s
 
     @property
     def line(self) -> str:
         gaps = ", ".join(f"{name} {gap:.1f} s" for name, gap in self.gaps_s.items())
         manager = f"{self.manager_s:.1f} s" if self.manager_s is not None else "-"
         verdict = "MISSED" if self.is_missed else "ok"
-        allowed = self.bar.allowed_s(self.manager_s)
         return (
-            f"{self.fault:<22} gap {self.gap_s:5.1f} s ({gaps})  manager {manager:>6}  allowed {allowed:5.1f} s  "
-            f"{self.acknowledged:5} acknowledged  {verdict}"
+            f"{self.fault:<22} gap {self.gap_s:5.1f} s ({gaps})  manager {manager:>6}  allowed {self.allowed_s:5.1f} s"
+            f"  {self.acknowledged:5} acknowledged  {verdict}"
         )
 
 

@@ -25,8 +25,6 @@ class Sender:
         self, machine: Machine, apis: Sequence[Machine], *, supplier: str, api_key: str, per_s: float, first: int
     ) -> None:
         self.acknowledged: set[str] = set()
-        self.numbers: dict[str, int] = {}
-        """Number of each account that was sent, by its external account number."""
         self.times: dict[str, list[float]] = {api.name: [] for api in apis}
         """Times at which each api acknowledged an account, ascending [seconds of the monotonic clock]."""
         self.statuses: Counter[int] = Counter()
@@ -51,9 +49,7 @@ class Sender:
             clients = [(api.name, stack.enter_context(contextlib.closing(self._client(api)))) for api in self._apis]
             due = time.monotonic() + thread * self._every_s / THREADS
             while not self._stop.wait(max(0.0, due - time.monotonic())):
-                number = next(self._numbers)
-                account = an_account(self._supplier, number)
-                self.numbers[account["external_account_number"]] = number
+                account = an_account(self._supplier, next(self._numbers))
                 self._until_acknowledged(clients, account["external_account_number"], encoded(account))
                 due = max(due + self._every_s, time.monotonic())
 

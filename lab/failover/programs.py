@@ -54,11 +54,6 @@ class Program:
             self.process.kill()
             return self.process.wait()
 
-    def kill(self) -> None:
-        assert self.process is not None
-        self.process.kill()
-        self.process.wait()
-
     @property
     def has_ended(self) -> bool:
         return self.process is None or self.process.poll() is not None

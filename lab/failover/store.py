@@ -176,32 +176,35 @@ class Store:
         primary = self.wait_for_primary()
         return [node for node in self.nodes if node is not primary]
 
-    def wait_until_whole(self, *, standby: str = "quorum_standby") -> None:
-        """Wait for one primary and two streaming standbys. `standby` is their role in Patroni."""
+    def wait_until_whole(self) -> None:
+        """Wait for one primary and two streaming standbys."""
 
         def is_whole() -> bool:
             members = list(self.members().values())
             leaders = [member for member in members if member["role"] == "leader" and member["state"] == "running"]
-            behind = [member for member in members if member["role"] == standby and member["state"] == "streaming"]
+            behind = [
+                member for member in members if member["role"] == "quorum_standby" and member["state"] == "streaming"
+            ]
             return len(leaders) == 1 and len(behind) == len(self.nodes) - 1
 
         wait_for(is_whole, f"the cluster is whole: {self.members()}", timeout_s=180)
 
     def switch_over(self, old_primary: Node) -> None:
         """Request another primary from Patroni, and repeat the request if Patroni answers with an error."""
+        request = urllib.request.Request(
+            f"http://{old_primary.machine.address}:8008/switchover",
+            data=json.dumps({"leader": old_primary.machine.name}).encode(),
+            headers={"Content-Type": "application/json"},
+        )
 
         def has_new_primary() -> bool:
             try:
-                _request(old_primary, "switchover", {"leader": old_primary.machine.name})
+                urllib.request.urlopen(request, timeout=60).close()
             except urllib.error.HTTPError:
                 return self.primary(except_for=old_primary) is not None
             return True
 
         wait_for(has_new_primary, "Patroni switches over", timeout_s=60)
-
-    def configure(self, changes: dict[str, Any]) -> None:
-        """Change Patroni's configuration of the whole cluster."""
-        _request(self.wait_for_primary(), "config", changes, method="PATCH")
 
 
 def _wheel() -> Path:
@@ -218,16 +221,6 @@ def _response_of(node: Node, path: str) -> dict[str, Any] | None:
             return cast(dict[str, Any], json.load(answer))
     except (urllib.error.URLError, ConnectionError, TimeoutError, ValueError):
         return None
-
-
-def _request(node: Node, path: str, body: dict[str, Any], *, method: str = "POST") -> None:
-    request = urllib.request.Request(
-        f"http://{node.machine.address}:8008/{path}",
-        data=json.dumps(body).encode(),
-        method=method,
-        headers={"Content-Type": "application/json"},
-    )
-    urllib.request.urlopen(request, timeout=60).close()
 
 
 def haproxy_configuration(nodes: list[Node]) -> str:

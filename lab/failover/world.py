@@ -10,7 +10,6 @@ import secrets
 import sys
 import time
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 from random import Random
 
@@ -18,7 +17,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from embedded.redis import redis_program
-from lab.failover.gaps import Bar, Measured, longest_gap, number_within
+from lab.failover.gaps import Measured, longest_gap, number_within
 from lab.failover.load import Sender
 from lab.failover.network import Machine, Network
 from lab.failover.programs import Program
@@ -62,7 +61,6 @@ class World:
             "IMPORTLEDGER_LOG_LEVEL": "warning",
             "IMPORTLEDGER_LOG_FORMAT": "json",
         }
-        self.durability = "replicated"
         (folder / "checkpoints").mkdir()
         self._haproxy = self._make_proxy()
         self._redis = self._make_redis()
@@ -100,7 +98,7 @@ class World:
             "DATABASE_URL": self.store.url(SERVICE, hosts=hosts),
             "REDIS_URL": f"redis://{self.machines['redis'].address}:6379/0",
             "IMPORTLEDGER_DATA_DIR": str(self.folder / name),
-            "IMPORTLEDGER_DURABILITY": self.durability,
+            "IMPORTLEDGER_DURABILITY": "replicated",
             "PYTHONPATH": str(self._code),
         }
 
@@ -130,11 +128,11 @@ class World:
         self.operator("supplier", "create", SUPPLIER)
         output = self.operator("key", "create", "Importers", "--supplier", SUPPLIER, "--json")
         self.api_key = json.loads(output.splitlines()[-1])["api_key"]
-        self.start_senders(first=1)
+        self._start_senders()
         self.wait_until_steady(list(self.api_names))
 
-    def start_senders(self, *, first: int) -> None:
-        """Start importers on two machines. The numbers of their accounts begin at `first`."""
+    def _start_senders(self) -> None:
+        """Start importers on two machines."""
         for number, site in enumerate(SITES):
             apis = [self.machines[f"api{number}"] for number in (site, *(other for other in SITES if other != site))]
             self.senders.append(
@@ -144,22 +142,13 @@ class World:
                     supplier=SUPPLIER,
                     api_key=self.api_key,
                     per_s=self._per_s / len(SITES),
-                    first=first + 1_000_000 * number,
+                    first=1 + 1_000_000 * number,
                 )
             )
 
     def stop_senders(self) -> None:
         for sender in self.senders:
             sender.stop()
-
-    def restart_with(self, durability: str) -> None:
-        """Restart all roles with another durability."""
-        self.durability = durability
-        for role in self.roles.values():
-            role.stop()
-            role.environment["IMPORTLEDGER_DURABILITY"] = durability
-            role.start()
-        self.wait_until_ready()
 
     def close(self) -> None:
         """Stop everything that runs, the service first."""
@@ -205,24 +194,6 @@ class World:
     def acknowledged(self) -> set[str]:
         return set().union(*(sender.acknowledged for sender in self.senders))
 
-    def number_of(self, external: str) -> int:
-        """Return the number of an account that was sent."""
-        return next(sender.numbers[external] for sender in self.senders if external in sender.numbers)
-
-    def staged(self) -> set[str]:
-        """Return the external numbers of the accounts in the log."""
-        query = "SELECT DISTINCT stream FROM events WHERE topic = 'import_staged.v1' AND supplier = %s"
-        with self.connection() as connection:
-            return {str(row["stream"]).split("/", 2)[2] for row in connection.execute(query, (SUPPLIER,))}
-
-    def last_position(self, *, before: datetime) -> int:
-        """Return the last position of the log that was recorded before a time."""
-        query = "SELECT max(position) AS last FROM events WHERE recorded_at < %s"
-        with self.connection() as connection:
-            row = connection.execute(query, (before,)).fetchone()
-        assert row is not None
-        return int(str(row["last"]))
-
     def wait_until_steady(self, apis: list[str]) -> None:
         """Wait until each of these apis acknowledges accounts steadily."""
 
@@ -237,14 +208,15 @@ class World:
         self,
         fault: str,
         inject: Callable[[], Node | None],
-        undo: Callable[[], None],
+        undo: Callable[[], None] = lambda: None,
         *,
-        bar: Bar,
         apis: list[str] | None = None,
-        has_new_primary: bool = False,
         together: bool = False,
+        alone_s: float | None = None,
     ) -> Measured:
         """Inject a fault, wait until these apis work again, and undo it. Return the longest gaps until SETTLE_S later.
+
+        `inject` returns the primary that loses its place, None if the primary stays.
 
         `together`: a gap is a time in which no api acknowledged anything, since the apis are restarted by turns.
         """
@@ -253,7 +225,7 @@ class World:
         begins = time.monotonic()
         old_primary = inject()
         manager_s = None
-        if has_new_primary:
+        if old_primary is not None:
             self.store.wait_for_primary(except_for=old_primary)
             manager_s = time.monotonic() - begins
         self.wait_until_steady(apis)
@@ -266,7 +238,7 @@ class World:
         else:
             gaps = {api: longest_gap(self.times(api), begins, ends) for api in apis}
         self.recover()
-        return Measured(fault, gaps, manager_s, bar, len(self.acknowledged()) - before)
+        return Measured(fault, gaps, manager_s, len(self.acknowledged()) - before, alone_s)
 
     def recover(self) -> None:
         """Wait until everything works as before the fault, so that the next fault meets a whole service."""

@@ -4,11 +4,11 @@ from random import Random
 
 import pytest
 
-from lab.failover.gaps import Bar, Measured, longest_gap, number_within
+from lab.failover.gaps import Measured, longest_gap, number_within
 
 
-def measured(gap_s: float, manager_s: float | None, bar: Bar) -> Measured:
-    return Measured("kill primary", {"api1": 0.1, "api2": gap_s}, manager_s, bar, acknowledged=100)
+def measured(gap_s: float, manager_s: float | None, alone_s: float | None = None) -> Measured:
+    return Measured("kill primary", {"api1": 0.1, "api2": gap_s}, manager_s, 100, alone_s)
 
 
 def test_the_longest_gap_begins_with_the_fault_and_ends_with_the_window() -> None:
@@ -29,25 +29,27 @@ def test_no_gap_is_longer_than_its_window_or_shorter_than_its_share() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gap_s", "manager_s", "bar", "is_missed"),
+    ("gap_s", "manager_s", "alone_s", "is_missed"),
     [
-        (25.0, 20.0, Bar(), False),
-        (25.1, 20.0, Bar(), True),
-        (0.9, None, Bar(alone_s=1.0), False),
-        (1.1, None, Bar(alone_s=1.0), True),
-        (1.1, 20.0, Bar(alone_s=1.0), True),
-        (5.1, None, Bar(), True),
+        (25.0, 20.0, None, False),
+        (25.1, 20.0, None, True),
+        (0.9, None, 1.0, False),
+        (1.1, None, 1.0, True),
+        (1.1, 20.0, 1.0, True),
+        (5.1, None, None, True),
     ],
 )
-def test_the_worst_api_is_held_to_the_bar(gap_s: float, manager_s: float | None, bar: Bar, is_missed: bool) -> None:
-    found = measured(gap_s, manager_s, bar)
+def test_the_worst_api_is_held_to_the_bar(
+    gap_s: float, manager_s: float | None, alone_s: float | None, is_missed: bool
+) -> None:
+    found = measured(gap_s, manager_s, alone_s)
     assert found.gap_s == gap_s
     assert found.is_missed is is_missed
     assert ("MISSED" in found.line) is is_missed
 
 
 def test_a_line_names_fault_gap_and_manager() -> None:
-    line = measured(21.25, 19.5, Bar()).line
+    line = measured(21.25, 19.5).line
     assert line.startswith("kill primary ")
     assert "gap  21.2 s (api1 0.1 s, api2 21.2 s)" in line
     assert "manager 19.5 s" in line
