@@ -15,19 +15,17 @@ from psycopg import Connection
 from api.app import create_app
 from console.routes import console_routes
 from embedded.postgres import PostgresUrls
-from eventstore.aggregates.import_process import StageImport
-from eventstore.aggregates.import_process import stream_of as import_stream
 from eventstore.aggregates.user import CreateUser, SignIn, UserRole, stream_of
 from eventstore.clock import now
 from eventstore.events import Recorded
 from eventstore.log.authority import AuthorityKey
 from eventstore.log.ledger import Ledger
-from eventstore.log.payloads import Payload
 from projections import INLINE
 from projections.auxiliary.sessions import begin_session, new_token, token_sha256, write_link
 from projections.auxiliary.user_details import UserDetails, write_user_details
 from tests.support.databases import owner_of
 from tests.support.running import REQUEST_KEY
+from tests.support.staging import stage
 from tests.support.threads import running
 from workers.followers.owner_tasks import OwnerTasks
 
@@ -180,8 +178,4 @@ def words_of(page: str) -> str:
 
 def stage_account(ledger: Ledger, supplier: str, external: str, *, run: str = "", **fields: Any) -> None:
     """An import of this account, as it was sent."""
-    body = msgspec.json.encode({"import_supplier": supplier, "external_account_number": external, **fields})
-    payload = Payload.of(body)
-    digest = payload.sha256.hex()
-    command = StageImport(payload_sha256=digest, content_sha256=digest, payload_bytes=len(body), run=run)
-    ledger.execute(import_stream(supplier, external), command, at=now(), by="tester", payload=payload)
+    stage(ledger, {"import_supplier": supplier, "external_account_number": external, **fields}, run=run)

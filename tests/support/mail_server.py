@@ -1,5 +1,7 @@
 """A mail server that keeps what it gets."""
 
+import email
+import email.policy
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,12 +15,18 @@ from tests.support.running import free_port
 
 
 class Listening:
-    """Handler of a mail server that keeps logins, senders and messages."""
+    """Handler of a mail server that keeps logins, senders, recipients and messages, and gives set answers."""
 
     def __init__(self) -> None:
         self.logins: list[str] = []
         self.senders: list[str] = []
+        self.recipients: list[str] = []
         self.letters: list[bytes] = []
+        self.rcpt_answer = self.data_answer = "250 OK"
+
+    @property
+    def messages(self) -> list[Any]:
+        return [email.message_from_bytes(letter, policy=email.policy.default) for letter in self.letters]
 
     async def handle_MAIL(  # noqa: N802 - the library's name
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
@@ -27,10 +35,19 @@ class Listening:
         envelope.mail_from = address
         return "250 OK"
 
+    async def handle_RCPT(  # noqa: N802
+        self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        if self.rcpt_answer.startswith("250"):
+            envelope.rcpt_tos.append(address)
+        return self.rcpt_answer
+
     async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
-        assert isinstance(envelope.content, bytes)
-        self.letters.append(envelope.content)
-        return "250 OK"
+        if self.data_answer.startswith("250"):
+            assert isinstance(envelope.content, bytes)
+            self.letters.append(envelope.content)
+            self.recipients += envelope.rcpt_tos
+        return self.data_answer
 
     def authenticator(
         self, server: SMTP, session: Session, envelope: Envelope, method: str, credentials: Any
@@ -40,8 +57,10 @@ class Listening:
 
 
 @contextmanager
-def listening(certificate: Path | None, *, is_wrapped: bool = False) -> Iterator[tuple[Listening, int]]:
-    """A mail server with STARTTLS, with TLS from the start, or without TLS."""
+def listening(
+    certificate: Path | None, *, is_wrapped: bool = False, is_international: bool = True
+) -> Iterator[tuple[Listening, int]]:
+    """A mail server with STARTTLS, with TLS from the start, or without TLS. `is_international`: it offers SMTPUTF8."""
     handler, context = Listening(), None
     if certificate:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -49,7 +68,7 @@ def listening(certificate: Path | None, *, is_wrapped: bool = False) -> Iterator
     wrapping: dict[str, Any] = {"ssl_context": context} if is_wrapped else {"tls_context": context}
     controller = Controller(
         handler, hostname="127.0.0.1", port=free_port(), authenticator=handler.authenticator, auth_require_tls=False,
-        **wrapping,
+        enable_SMTPUTF8=is_international, **wrapping,
     )  # fmt: skip
     controller.start()
     try:

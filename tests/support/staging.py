@@ -1,5 +1,6 @@
 """Accounts staged straight into the log, without the service."""
 
+from datetime import datetime
 from typing import Any
 
 from eventstore.aggregates.import_process import StageImport, stream_of
@@ -11,15 +12,16 @@ from tests.support.make import encoded
 SUPPLIER = "NORDWIND"
 
 
-def stage(ledger: Ledger, account: Any, **fields: Any) -> str:
+def stage(ledger: Ledger, account: Any, *, at: datetime | None = None, **fields: Any) -> str:
+    """Stage an account, or any other body as SUPPLIER's account "raw", and return its stream."""
     body = account if isinstance(account, bytes) else encoded(account)
     payload = Payload.of(body)
-    number = account["external_account_number"] if isinstance(account, dict) else "raw"
-    stream = stream_of(SUPPLIER, number)
+    of_body = account if isinstance(account, dict) else {"external_account_number": "raw"}
+    stream = stream_of(of_body.get("import_supplier", SUPPLIER), of_body["external_account_number"])
     command = StageImport(
         payload_sha256=payload.sha256.hex(), content_sha256=payload.sha256.hex(), payload_bytes=len(body), **fields
     )
-    ledger.execute(stream, command, at=now(), by="tester", payload=payload)
+    ledger.execute(stream, command, at=at or now(), by="tester", payload=payload)
     return stream
 
 

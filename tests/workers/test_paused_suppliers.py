@@ -5,19 +5,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from eventstore.aggregates.import_process import RetryImport, StageImport, StartImport, stream_of
+from eventstore.aggregates.import_process import RetryImport, StartImport
 from eventstore.aggregates.supplier import ChangeSupplierStatus, CreateSupplier, SupplierStatus
 from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from eventstore.log.payloads import Payload
-from tests.support.make import LEASE_UNTIL, an_account, changed, encoded
+from tests.support.make import LEASE_UNTIL, an_account, changed
 from tests.support.running import wait_for
 from tests.support.staging import SUPPLIER, stage, status
 from tests.support.threads import working
 from workers.actors.process_imports import ImportProcessor
-
-OTHER = "SUEDWIND"
 
 
 @pytest.fixture
@@ -45,11 +42,7 @@ def test_workers_leave_what_is_pending_of_a_paused_supplier(ledger: Ledger, proc
     assert status(ledger, retried) == "ERRORED"
     ledger.execute(retried, RetryImport(), at=now(), by="t")
     held = [stage(ledger, an_account(SUPPLIER, 1)), stage(ledger, an_account(SUPPLIER, 2), is_dry_run=True), retried]
-    body = encoded(an_account(OTHER, 1))
-    other, payload = stream_of(OTHER, "1"), Payload.of(body)
-    digest = payload.sha256.hex()
-    staging = StageImport(payload_sha256=digest, content_sha256=digest, payload_bytes=len(body))
-    ledger.execute(other, staging, at=now(), by="t", payload=payload)
+    other = stage(ledger, an_account("SUEDWIND", 1))
     set_to(ledger, "paused")
     processor.process([*held, other])
     assert [status(ledger, stream) for stream in (*held, other)] == ["PENDING", "PENDING", "PENDING", "PROCESSED"]

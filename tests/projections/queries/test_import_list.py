@@ -8,14 +8,14 @@ import psycopg
 import pytest
 
 from embedded.postgres import PostgresUrls
-from eventstore.aggregates.import_process import CompleteImport, FailImport, RetryImport, StageImport, stream_of
+from eventstore.aggregates.import_process import CompleteImport, FailImport, RetryImport, stream_of
 from eventstore.log.ledger import Ledger
-from eventstore.log.payloads import Payload
 from projections.queries import import_list
 from projections.queries.import_list import ListFilter, RowDetails, list_imports, names_of_imports, row_details
 from tests.support.following import follow
-from tests.support.make import NOON, an_account, encoded, start
+from tests.support.make import NOON, an_account, start
 from tests.support.rows import run_query
+from tests.support.staging import stage
 from tests.support.times import set_log_time
 
 FAILED = "import_process_failed_validation"
@@ -32,14 +32,9 @@ def listing(ledger: Ledger, database: PostgresUrls) -> Listing:
         supplier, external = "ST"[number % 2], f"{number:02}"
         account = an_account(supplier, 1) | {"external_account_number": external}
         account["customers"][0] |= {"family_name": "Müller" if number < 4 else "Groß"}
-        payload = Payload.of(encoded(account))
-        command = StageImport(
-            payload_sha256=payload.sha256.hex(), content_sha256="c", payload_bytes=1, run="r1" if number < 6 else ""
-        )
         at = NOON + timedelta(days=number // 6)
         set_log_time(database, at)
-        stream = stream_of(supplier, external)
-        ledger.execute(stream, command, at=at, by="t", payload=payload)
+        stream = stage(ledger, account, at=at, run="r1" if number < 6 else "")
         if number % 3:
             ledger.execute(stream, start(), at=at, by="t")
         if number % 3 == 1:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
@@ -15,21 +16,13 @@ from cli.known import NotFound, require_run
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates import customer_mail
 from eventstore.aggregates import supplier as suppliers
-from eventstore.aggregates.import_process import (
-    CompleteImport,
-    FailImport,
-    ImportProcessed,
-    ImportReverted,
-    StageImport,
-    stream_of,
-)
+from eventstore.aggregates.import_process import CompleteImport, FailImport, ImportProcessed, ImportReverted, stream_of
 from eventstore.aggregates.run import ReplayAccounts
 from eventstore.aggregates.run import stream_of as run_stream
 from eventstore.clock import now
 from eventstore.events import recorded_of
 from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.ledger import Ledger
-from eventstore.log.payloads import Payload
 from eventstore.log.rows import rows_of
 from eventstore.replay import Replay
 from projections import INLINE, PROJECTIONS
@@ -234,12 +227,7 @@ def test_an_account_of_another_supplier_keeps_nobody(ledger: Ledger, owner: Ledg
     """Otherwise a tenant could prevent the reverts of another one."""
     push(ledger, 1)
     other = changed(an_account("OTHER", 1), [{"namespace": "x", "value": number_of(ledger, 1)}], "references")
-    body = encoded(other)
-    payload = Payload.of(body)
-    stream = stream_of("OTHER", str(other["external_account_number"]))
-    command = StageImport(payload_sha256=payload.sha256.hex(), content_sha256="c", payload_bytes=len(body))
-    ledger.execute(stream, command, at=now(), by="t", payload=payload)
-    ImportProcessor(ledger, worker=lambda: 7).process([stream])
+    ImportProcessor(ledger, worker=lambda: 7).process([stage(ledger, other)])
     assert revert(owner, RUN, "r", by="t").reverted == 1
     assert revert(owner, Selection(supplier="OTHER", run="monday"), "r", by="t") == Reverted(
         reverted=0, kept={}, failed=0
@@ -450,17 +438,13 @@ def test_two_reverts_at_once_revert_each_account_once(
 ) -> None:
     monkeypatch.setattr(reverting, "BATCH", 3)
     push(ledger, *range(1, 13))
-    results: list[Reverted] = []
 
-    def one() -> None:
+    def one(_: int) -> Reverted:
         with closing(Ledger(database.admin, views=INLINE)) as ledger:
-            results.append(reverting.revert(ledger, named(*range(1, 13)), "r", by="t"))
+            return reverting.revert(ledger, named(*range(1, 13)), "r", by="t")
 
-    threads = [threading.Thread(target=one) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(one, range(2)))
     assert sum(result.reverted for result in results) == 12
     assert all(result.kept == {} for result in results)
     follow(ledger)

@@ -13,14 +13,9 @@ from psycopg import Connection
 from psycopg.rows import tuple_row
 
 from embedded.postgres import PostgresUrls
-from eventstore.aggregates.import_process import (
-    CompleteImport,
-    StageImport,
-    stream_of,
-)
+from eventstore.aggregates.import_process import CompleteImport, stream_of
 from eventstore.events import Recorded
 from eventstore.log.ledger import Ledger
-from eventstore.log.payloads import Payload
 from projections import FOLLOWING, INLINE
 from projections.versions.reading import Seen
 from projections.views.account_search import (
@@ -32,6 +27,7 @@ from projections.views.account_search import (
     project,
     search_parameters,
 )
+from tests.support import staging
 from tests.support.databases import Admin, new_database
 from tests.support.make import NOON, an_account, encoded, stage, staged, start
 from tests.support.rows import find_accounts
@@ -66,10 +62,7 @@ def search_in(ledger: Ledger, database: PostgresUrls, *, is_divided: bool) -> Ca
     people[2]["billing_postcode"] = " "  # an empty term after folding must find nobody
     people[4]["supply_addresses"][0]["supply_points"][0]["melos"][0]["meters"][0]["meter_number"] = "\u0301"
     for account in people:
-        payload = Payload.of(encoded(account))
-        command = StageImport(payload_sha256=payload.sha256.hex(), content_sha256="c", payload_bytes=1)
-        stream = stream_of("S", account["external_account_number"])
-        ledger.execute(stream, command, at=NOON, by="t", payload=payload)
+        staging.stage(ledger, account)
         if is_divided:
             with psycopg.connect(database.admin, autocommit=True) as connection:
                 connection.execute(_ONE_PART_ON, {"part": 1 << PART_BITS})

@@ -1,31 +1,21 @@
 """E-mails to customers through a real SMTP server: one for each created account."""
 
-import email
-import email.policy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import psycopg
 import pytest
-from aiosmtpd.controller import Controller
-from aiosmtpd.smtp import SMTP, Envelope, Session
 
-from embedded.postgres import PostgresUrls
 from eventstore.aggregates import customer_mail
-from eventstore.aggregates.customer_mail import (
-    MailDelivered,
-    MailFailed,
-    MailPostponed,
-    MailRequested,
-    StartMail,
-)
+from eventstore.aggregates.customer_mail import MailDelivered, MailFailed, MailPostponed, MailRequested, StartMail
 from eventstore.aggregates.import_process import identity_of
 from eventstore.aggregates.supplier import ConfigureSupplier, CreateSupplier
 from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from telemetry.supervision import supervision
+from tests.support.databases import Admin
+from tests.support.mail_server import Listening, listening
 from tests.support.make import NOON, an_account, changed
 from tests.support.running import free_port, wait_for
 from tests.support.staging import SUPPLIER, stage
@@ -38,34 +28,10 @@ from workers.actors.send_mails import LEASE, MAX_ATTEMPTS, MailSender
 SENDER = "Kundenservice <service@example.com>"
 
 
-class Inbox:
-    """Handler of a mail server: messages that it has accepted, and answers that it gives."""
-
-    def __init__(self) -> None:
-        self.messages: list[Any] = []
-        self.recipients: list[str] = []
-        self.rcpt_answer = "250 OK"
-        self.data_answer = "250 OK"
-
-    async def handle_RCPT(  # noqa: N802 - the library's name
-        self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
-    ) -> str:
-        if self.rcpt_answer.startswith("250"):
-            envelope.rcpt_tos.append(address)
-        return self.rcpt_answer
-
-    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
-        if self.data_answer.startswith("250"):
-            assert isinstance(envelope.content, bytes)
-            self.messages.append(email.message_from_bytes(envelope.content, policy=email.policy.default))
-            self.recipients += envelope.rcpt_tos
-        return self.data_answer
-
-
 class Post:
     """A supplier that sends e-mails, and the mail server that it sends them through."""
 
-    def __init__(self, ledger: Ledger, inbox: Inbox, server: MailServer) -> None:
+    def __init__(self, ledger: Ledger, inbox: Listening, server: MailServer) -> None:
         self.ledger, self.inbox, self.server = ledger, inbox, server
         self.supplier = supplier_stream(SUPPLIER)
         ledger.execute(self.supplier, CreateSupplier(), at=now(), by="t")
@@ -97,14 +63,8 @@ class Post:
 
 @contextmanager
 def a_post(ledger: Ledger, *, is_international: bool = True, sender: str = SENDER) -> Iterator[Post]:
-    """`is_international`: the server offers SMTPUTF8."""
-    inbox = Inbox()
-    controller = Controller(inbox, hostname="127.0.0.1", port=free_port(), enable_SMTPUTF8=is_international)
-    controller.start()
-    try:
-        yield Post(ledger, inbox, MailServer(f"smtp://127.0.0.1:{controller.port}", sender, is_plain=True))
-    finally:
-        controller.stop()
+    with listening(None, is_international=is_international) as (inbox, port):
+        yield Post(ledger, inbox, MailServer(f"smtp://127.0.0.1:{port}", sender, is_plain=True))
 
 
 @pytest.fixture
@@ -144,11 +104,10 @@ CREATE TRIGGER refusing BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION re
 """
 
 
-def test_an_e_mail_that_fails_unexpectedly_leaves_the_others(post: Post, database: PostgresUrls) -> None:
+def test_an_e_mail_that_fails_unexpectedly_leaves_the_others(post: Post, admin: Admin) -> None:
     """The sweeper rings for all of them again in the same order, so the first would always block the second."""
     first, second = (post.processed(an_account(SUPPLIER, number)) for number in (1, 2))
-    with psycopg.connect(database.admin, autocommit=True) as admin:
-        admin.execute(REFUSING.format(stream=first).encode())
+    admin.execute(REFUSING.format(stream=first).encode())
     assert isinstance(post.sent(first, second), MailDelivered)
     assert [trouble.name for trouble in supervision.troubles()] == ["e-mails"]
 
