@@ -1,4 +1,4 @@
-"""A proxy before Postgres that cuts connections at the worst moment: after the commit, before the client's answer."""
+"""A socket before Postgres's that cuts connections at the worst moment: after the commit, before the answer."""
 
 import contextlib
 import os
@@ -15,18 +15,12 @@ _COMMITTED = b"SELECT 1\0Z\0\0\0\5I"
 """End of the server's answer to an append: the statement is complete, and no transaction is open."""
 
 
-class CuttingProxy:
-    """Listens on a socket in `folder` and forwards to the server's socket. `cuts` is the number of cut connections.
+class SocketProxy:
+    """Listens on a socket in `folder` and forwards to the server's socket, as `_pump` of a subclass does it."""
 
-    It cuts at the first append, and at later ones with the given probability.
-    """
-
-    def __init__(self, folder: Path, server_socket: str, random: Random, *, probability: float = 0.3) -> None:
+    def __init__(self, folder: Path, server_socket: str) -> None:
         self.path = folder / ".s.PGSQL.5432"
-        self.cuts = 0
         self._server_socket = server_socket
-        self._random = random
-        self._probability = probability
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(os.fspath(self.path))
         self._listener.listen(64)
@@ -50,6 +44,20 @@ class CuttingProxy:
         with client, socket.socket(socket.AF_UNIX) as server, contextlib.suppress(OSError):
             server.connect(self._server_socket)
             self._pump(client, server)
+
+    def _pump(self, client: socket.socket, server: socket.socket) -> None:
+        """Forward in both directions until one side ends."""
+        raise NotImplementedError
+
+
+class CuttingProxy(SocketProxy):
+    """Cuts connections at the first append, and at later ones with the given probability; `cuts` is their number."""
+
+    def __init__(self, folder: Path, server_socket: str, random: Random, *, probability: float = 0.3) -> None:
+        self.cuts = 0
+        self._random = random
+        self._probability = probability
+        super().__init__(folder, server_socket)
 
     def _pump(self, client: socket.socket, server: socket.socket) -> None:
         is_doomed = False

@@ -1,52 +1,36 @@
 """An append and its COMMIT leave the process in one write, so nothing can stop it in between (decision 6)."""
 
 import contextlib
+import select
 import socket
-import threading
 from pathlib import Path
 
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import stream_of
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
+from lab.faults.proxy import SocketProxy
 from projections import INLINE
 from tests.support.make import stage
 
 APPENDS = 60
 
 
-class Writes:
-    """Socket before the server's that records the client's data, by single reads."""
+class Writes(SocketProxy):
+    """Records the client's data, by single reads."""
 
     def __init__(self, folder: Path, server_socket: str) -> None:
         self.seen: list[bytes] = []
-        self._server_socket = server_socket
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(str(folder / ".s.PGSQL.5432"))
-        self._listener.listen(8)
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__(folder, server_socket)
 
-    def close(self) -> None:
-        self._listener.close()
-
-    def _accept(self) -> None:
+    def _pump(self, client: socket.socket, server: socket.socket) -> None:
         while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            server = socket.socket(socket.AF_UNIX)
-            server.connect(self._server_socket)
-            threading.Thread(target=self._pump, args=(client, server, self.seen), daemon=True).start()
-            threading.Thread(target=self._pump, args=(server, client, None), daemon=True).start()
-
-    def _pump(self, source: socket.socket, sink: socket.socket, seen: list[bytes] | None) -> None:
-        with contextlib.suppress(OSError):  # the side that ends first closes the other's socket
-            while data := source.recv(1 << 20):
-                if seen is not None:
-                    seen.append(data)
-                sink.sendall(data)
-        sink.close()
+            for ready in select.select([client, server], [], [])[0]:
+                if not (data := ready.recv(1 << 20)):
+                    return
+                if ready is client:
+                    self.seen.append(data)
+                (server if ready is client else client).sendall(data)
 
 
 def test_the_commit_leaves_in_the_same_write_as_its_append(database: PostgresUrls, folder: Path) -> None:
