@@ -89,7 +89,7 @@ def build(
 ) -> list[Poison]:
     """Fill empty tables from the log up to a position; return the streams that were parked.
 
-    Pass `is_kept=False` if the caller's transaction rolls back all changes, so that erasures need not wait.
+    Pass `is_permanent=False` if the caller's transaction rolls back all changes, so that erasures need not wait.
     """
     if projection.folds_all:
         for table in projection.tables:
@@ -240,7 +240,7 @@ def _applied(connection: Connection[Any], projection: Projection, schema: str, b
             projection.apply(connection, schema, batch)
         return []
     except Exception as error:
-        if not _is_of_content(error):
+        if not is_of_content(error):
             raise
         if len(streams) == 1:
             return [Poison(batch[0].stream, batch[0].position, message_of(error))]
@@ -249,7 +249,7 @@ def _applied(connection: Connection[Any], projection: Projection, schema: str, b
     return [poison for half in halves for poison in _applied(connection, projection, schema, half)]
 
 
-def _is_of_content(error: Exception) -> bool:
+def is_of_content(error: Exception) -> bool:
     """Return whether the content of an event causes the error; False for errors of rights, tables, space, time-outs or
     archives.
     """
@@ -308,7 +308,7 @@ def _load_slice(
                     for table, values in projection.rows(seen).items():
                         rows.setdefault(table, []).extend(values)
                 except Exception as error:
-                    if not _is_of_content(error):
+                    if not is_of_content(error):
                         raise
                     poisons.append(Poison(seen.stream, seen.position, message_of(error), seen.first_position))
             size += sum(map(_open_bytes, good)) if projection.reads_payloads else 0

@@ -41,6 +41,7 @@ from tests.support.make import NOON, stage, start
 
 CONTENTS = st.sampled_from(["a" * 64, "b" * 64])
 CLOCKS = st.sampled_from([NOON - timedelta(minutes=1), NOON, NOON + timedelta(minutes=1)])
+FOLLOWED = RevertImport(followed_by="release")
 MAX_ATTEMPTS = 2
 MIDNIGHT = NOON + timedelta(hours=12)
 
@@ -69,10 +70,21 @@ class Workers(RuleBasedStateMachine):
             before, self.process = self.process, IMPORT_PROCESS.evolve(self.process, event)
             assert self.process.status in LEGAL[before.status], f"{before.status} became {self.process.status}"
             assert self.process.attempt <= MAX_ATTEMPTS
+            takes_back = isinstance(event, SubjectErased | ImportReverted)
+            assert before.status != "PROCESSED" or takes_back, "nothing else follows an account"
+            assert not (isinstance(event, ImportReverted) and before.is_erased), "an erasure is never undone"
+            if isinstance(command, CompleteImport | FailImport | PostponeImport):
+                assert self.outcome(command, at) is None, "a repeated outcome changes nothing"
             comes_back = isinstance(self.last, ImportReverted) and not isinstance(event, ImportStaged | SubjectErased)
             assert not comes_back, "a reverted account comes back only when it is sent"
             self.last = event
         return event
+
+    def outcome(self, command: Command, at: datetime) -> Event | None:
+        try:
+            return self.decide(command, self.process, at)
+        except Refused:
+            return None
 
     def try_append(self, command: Command, at: datetime = NOON) -> Event | None:
         try:
@@ -93,7 +105,7 @@ class Workers(RuleBasedStateMachine):
     def change(self, command: Command) -> None:
         self.try_append(command)
 
-    @rule(command=st.sampled_from([EraseSubject(), RevertImport()]))
+    @rule(command=st.sampled_from([EraseSubject(), RevertImport(), RevertImport(run="r"), FOLLOWED]))
     def take_back(self, command: Command) -> None:
         number = self.process.account_number
         if (event := self.try_append(command)) is not None:
@@ -222,5 +234,10 @@ def test_a_mistake_in_the_decisions_is_found(mistake: Callable[[], Decide]) -> N
         phases=[Phase.generate],
         report_multiple_bugs=False,
     )
+
+    class Mistaken(Workers):
+        def __init__(self) -> None:
+            super().__init__(mistake())
+
     with pytest.raises(AssertionError):
-        run_state_machine_as_test(lambda: Workers(mistake()), settings=search)
+        run_state_machine_as_test(Mistaken, settings=search)

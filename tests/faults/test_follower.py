@@ -9,8 +9,11 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
+import pytest
+
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import IMPORT_PROCESS, stream_of
+from eventstore.errors import VersionConflict
 from eventstore.events import Recorded
 from eventstore.log import follow
 from eventstore.log.ledger import Ledger
@@ -40,7 +43,7 @@ class Ears:
 
 
 def write(database_url: str, writer: int) -> int:
-    """Append this writer's share, in transactions of all sizes; the number of its events."""
+    """Append this writer's share, in transactions of all sizes, each before a refused one; the number of its events."""
     random = Random(writer)
     datastore = LedgerDatastore(database_url, connections=1)
     recorder = LedgerRecorder(datastore, INLINE if writer % 2 else ())
@@ -52,6 +55,9 @@ def write(database_url: str, writer: int) -> int:
         payloads = {streams[0]: Payload.of(random.randbytes(random.choice((10, 10_000))))}
         with datastore.pool.connection() as connection:
             recorder.append(connection, Append(events, payloads))
+        new = Recorded(stream_of("S", f"{writer}/refused"), 1, staged(), NOON, "S", "t")
+        with pytest.raises(VersionConflict), datastore.pool.connection() as connection:
+            recorder.append(connection, Append([new, events[0]], {}))
         written += size
     datastore.close()
     return written

@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from eventstore.aggregates.import_process import CancelImport, ImportStarted, PostponeImport, StartImport
+from eventstore.aggregates.import_process import ImportStarted, PostponeImport, StartImport
 from eventstore.aggregates.supplier import ConfigureSupplier, CreateSupplier
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
@@ -116,25 +116,6 @@ def test_a_worker_that_wakes_late_does_not_end_what_was_staged_meanwhile(
     finish(ledger, stream, processor)
     assert status(ledger, stream) == "PROCESSED"
     assert channels(connection) == [second["sales_channel"]]
-
-
-@pytest.mark.promise("worker-wakes-late-ends")
-def test_a_dry_run_after_a_cancelled_creation_makes_no_account(
-    ledger: Ledger, hanging: Hanging, processor: ImportProcessor, connection: psycopg.Connection[Any]
-) -> None:
-    def rehearse(stream: str) -> None:
-        ledger.execute(stream, CancelImport(), at=now(), by="t")
-        stage(ledger, SECOND, is_dry_run=True)
-
-    stage(ledger, FIRST)
-    stream = wake_late(ledger, hanging, processor, rehearse)
-    finish(ledger, stream, processor)
-    assert status(ledger, stream) == "DRY_RUN_SUCCEEDED"
-    assert channels(connection) == []
-    stage(ledger, SECOND)
-    processor.process([stream])
-    assert status(ledger, stream) == "PROCESSED"
-    assert channels(connection) == ["SECOND"]
 
 
 @pytest.mark.promise("times-rise-positions-leases")

@@ -226,32 +226,6 @@ def test_a_state_is_what_its_events_add_up_to(history: Sequence[Event], state: I
 
 
 @for_all(st.lists(COMMANDS, max_size=30))
-def test_whatever_is_asked_repeating_changes_nothing_and_one_account_is_made_at_most(
-    commands: list[Command],
-) -> None:
-    process, made = ImportProcess(), 0
-    for command in commands:
-        try:
-            event = decide(command, process, NOON)
-        except Refused:
-            continue
-        if event is None:
-            continue
-        before, process = process, evolve(process, event)
-        made += isinstance(event, ImportProcessed) - isinstance(event, ImportReverted)
-        assert made == (process.status == "PROCESSED")
-        assert process.attempt >= 0
-        follows = isinstance(event, SubjectErased | ImportReverted)
-        assert before.status != "PROCESSED" or follows, "nothing else follows an account"
-        assert not (isinstance(event, ImportReverted) and before.is_erased), "an erasure is never undone"
-        try:
-            again = decide(command, process, NOON)
-        except Refused:
-            continue
-        assert again is None or not isinstance(command, CompleteImport | FailImport | PostponeImport)
-
-
-@for_all(st.lists(COMMANDS, max_size=30))
 def test_after_a_revert_the_import_behaves_as_if_the_account_had_never_been(
     commands: list[Command],
 ) -> None:

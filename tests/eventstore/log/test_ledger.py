@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import itertools
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -13,20 +12,10 @@ import pytest
 
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates import import_process
-from eventstore.aggregates.import_process import (
-    EVENTS,
-    CompleteImport,
-    RetryImport,
-    stream_of,
-)
+from eventstore.aggregates.import_process import CompleteImport, RetryImport, stream_of
 from eventstore.aggregates.supplier import CreateSupplier
-from eventstore.errors import (
-    IllegalTransition,
-    ImportInProgress,
-    VersionConflict,
-)
+from eventstore.errors import IllegalTransition, ImportInProgress, VersionConflict
 from eventstore.events import NO_METADATA, Metadata, origin
-from eventstore.log import follow
 from eventstore.log.answers import Answer
 from eventstore.log.copy_format import COLUMNS, INTEGER, SIZE, text
 from eventstore.log.ledger import Ledger
@@ -111,15 +100,14 @@ def test_an_append_to_a_stream_that_exists_conflicts_alone(ledger: Ledger) -> No
     assert sorted(result for result in results if isinstance(result, int)) == list(range(2, 41))
 
 
-def test_a_payload_that_is_there_before_its_stream_conflicts_alone(ledger: Ledger, database: PostgresUrls) -> None:
+def test_a_payload_that_is_there_before_its_stream_conflicts_alone(ledger: Ledger, admin: Admin) -> None:
     """A leftover payload conflicts with a new stream, and the other appends of the batch are stored."""
     payload = Payload.of(b"a body")
-    with psycopg.connect(database.admin) as connection:
-        left = (STREAM, payload.sha256, NOON, payload.received_bytes, payload.content)
-        connection.execute(
-            "INSERT INTO payloads (stream, sha256, recorded_at, received_bytes, content) VALUES (%s, %s, %s, %s, %s)",
-            left,
-        )
+    left = (STREAM, payload.sha256, NOON, payload.received_bytes, payload.content)
+    admin.execute(
+        "INSERT INTO payloads (stream, sha256, recorded_at, received_bytes, content) VALUES (%s, %s, %s, %s, %s)",
+        left,
+    )
 
     async def begin_all() -> list[int | BaseException]:
         begun = [ledger.begin(stream, stage(), at=NOON, by="t", payload=payload) for stream in (OTHER_STREAM, STREAM)]
@@ -131,41 +119,6 @@ def test_a_payload_that_is_there_before_its_stream_conflicts_alone(ledger: Ledge
     assert ledger.execute(STREAM, stage(), at=NOON, by="t", payload=payload) is not None
     digest = payload.sha256.hex()
     assert ledger.payloads({STREAM: digest, OTHER_STREAM: digest}) == {STREAM: b"a body", OTHER_STREAM: b"a body"}
-
-
-def test_positions_are_dense_and_a_follower_misses_nothing(database: PostgresUrls, admin: Admin) -> None:
-    """Eight writers over four ledgers, with conflicts among them, while a follower reads."""
-    ledgers = [Ledger(database.service, views=INLINE, connections=3) for _ in range(4)]
-    seen: list[int] = []
-    stop = threading.Event()
-
-    def follow_the_log() -> None:
-        position = 0
-        with ledgers[0].connection() as connection:
-            while True:
-                ending = stop.is_set()
-                events, position = follow.read_after(connection, position, list(EVENTS), limit=50)
-                seen.extend(event.position for event in events)
-                if ending and not events:
-                    return
-
-    def write(writer: int) -> None:
-        for n in range(60):
-            shared = stream_of("S", f"shared-{n}")
-            ledgers[writer % 4].execute_many(
-                {shared: stage(), stream_of("S", f"{writer}-{n}"): stage()}, at=NOON, by="t"
-            )
-
-    follower = threading.Thread(target=follow_the_log)
-    follower.start()
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(write, range(8)))
-    stop.set()
-    follower.join()
-    for ledger in ledgers:
-        ledger.close()
-    assert value_of(admin, "SELECT count(*) FROM events") == 60 + 8 * 60
-    assert seen == list(range(1, 60 + 8 * 60 + 1))
 
 
 def test_a_ledger_goes_on_after_any_number_of_conflicts(database: PostgresUrls) -> None:
@@ -199,22 +152,20 @@ def test_nobody_changes_the_log(ledger: Ledger, database: PostgresUrls, statemen
     assert len(ledger.history(STREAM)) == 1
 
 
-def test_an_append_reads_no_table_whole_though_they_were_small_when_it_was_planned(database: PostgresUrls) -> None:
+def test_an_append_reads_no_table_whole_though_they_were_small_when_it_was_planned(
+    database: PostgresUrls, admin: Admin
+) -> None:
     """Postgres prefers sequential scans of small tables and keeps such plans for the connection."""
-    with (
-        psycopg.connect(database.admin, autocommit=True) as admin,
-        contextlib.closing(Ledger(database.service, views=INLINE)) as ledger,
-    ):
+    with contextlib.closing(Ledger(database.service, views=INLINE)) as ledger:
         ledger.execute(import_process.stream_of("S", "0"), stage(), at=NOON, by="t")
         admin.execute("VACUUM ANALYZE")
         before = _whole_reads(admin)
         for number in range(1, 9):
             ledger.execute(import_process.stream_of("S", str(number)), stage(), at=NOON, by="t")
-    with psycopg.connect(database.admin, autocommit=True) as admin:
-        assert _whole_reads(admin) == before
+    assert _whole_reads(admin) == before
 
 
-def _whole_reads(admin: psycopg.Connection[Any]) -> list[tuple[str, int]]:
+def _whole_reads(admin: Admin) -> list[tuple[str, int]]:
     """Return the number of sequential scans of each table that an append writes."""
     return admin.execute(
         "SELECT relname, seq_scan FROM pg_stat_user_tables"
@@ -260,11 +211,8 @@ def test_times_rise_with_positions_whatever_clocks_the_writers_have(ledger: Ledg
             stream = stream_of("S", f"{writer}-{number}")
             ledger.execute(stream, stage(), at=(ahead, behind)[number % 2], by="t")
 
-    threads = [threading.Thread(target=write, args=(writer,)) for writer in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
     set_log_time(database, behind)
     ledger.execute(stream_of("S", "last"), stage(), at=behind, by="t")
     with psycopg.connect(database.service) as connection:

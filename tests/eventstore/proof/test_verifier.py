@@ -8,7 +8,6 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
@@ -152,17 +151,16 @@ def test_a_damaged_file_is_named_without_its_bytes(proof: Path, folder: Path) ->
 
 
 @pytest.mark.asvs("V1.4.2")
-@pytest.mark.parametrize("version", [400_000_000, 10**30, 0, -1, "7", None, 1.5, [1]])
-def test_a_version_that_no_event_has_takes_neither_memory_nor_time(proof: Path, folder: Path, version: Any) -> None:
+def test_a_version_that_no_event_has_takes_neither_memory_nor_time(proof: Path, folder: Path) -> None:
     with zipfile.ZipFile(proof) as opened:
         lines = [json.loads(line) for line in opened.read("events.ndjson").decode().split("\n") if line]
-    lines[-1]["version"] = version
-    forged = rewritten(
-        proof, folder / "forged.zip", {"events.ndjson": "".join(json.dumps(line) + "\n" for line in lines).encode()}
-    )
-    result = audited(folder, str(forged), "--key", KEY.verifier)
-    assert (result.returncode, "NOT PROVED" in result.stderr) == (1, True)
-    assert len(result.stderr) < 10_000
+    for version in (400_000_000, 10**30, 0, -1, "7", None, 1.5, [1]):
+        lines[-1]["version"] = version
+        events = "".join(json.dumps(line) + "\n" for line in lines).encode()
+        forged = rewritten(proof, folder / "forged.zip", {"events.ndjson": events})
+        result = audited(folder, str(forged), "--key", KEY.verifier)
+        assert (result.returncode, "NOT PROVED" in result.stderr) == (1, True), version
+        assert len(result.stderr) < 10_000
 
 
 def test_a_proof_that_is_larger_than_any_is_not_read(proof: Path, folder: Path) -> None:
