@@ -33,8 +33,6 @@ StepKind = Literal["init", "check", "values", "rehearse", "errors", "push", "rec
 StepState = Literal["proposed", "waiting", "running", "pausing", "paused", "ended", "failed"]
 LIVE = ("waiting", "running", "pausing")
 """States of a step while which the files of its book must not change."""
-ACTIVE = ("running", "pausing")
-"""States of a step while which its token is accepted."""
 
 
 class BooksFull(StoreUnavailable):

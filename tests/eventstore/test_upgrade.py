@@ -70,17 +70,15 @@ def test_tables_that_are_made_anew_cannot_be_rolled(database: PostgresUrls, ledg
     assert "processes of the previous version do not write to it" in plan["why_not_rolled"][0]
 
 
-def test_a_database_that_is_still_empty_is_told_everything(database: PostgresUrls) -> None:
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        connection.execute("CREATE DATABASE not_migrated")
+def test_a_database_that_is_still_empty_is_told_everything(database: PostgresUrls, admin: Admin) -> None:
+    admin.execute("CREATE DATABASE not_migrated")
     url = renamed(database.admin, "not_migrated")
     try:
         result = json.loads(cli("migrate", "--check", "--json", environment={"DATABASE_URL": url}, check=False).stdout)
         assert len(result["pending"]) == len(list(module.MIGRATIONS.glob("*.sql")))
         assert result["schema"] is None
     finally:
-        with psycopg.connect(database.admin, autocommit=True) as connection:
-            connection.execute("DROP DATABASE not_migrated WITH (FORCE)")
+        admin.execute("DROP DATABASE not_migrated WITH (FORCE)")
 
 
 @pytest.mark.promise("migrate-lets-others-pass")

@@ -32,6 +32,7 @@ from eventstore.log.payloads import (
     read_payload,
 )
 from projections import INLINE
+from tests.support.databases import Admin
 from tests.support.dictionaries import ANOTHER, with_another_dictionary
 from tests.support.make import NOON
 
@@ -103,7 +104,9 @@ def keys(database: PostgresUrls) -> dict[str, bytes]:
         return dict(connection.execute("SELECT stream, key FROM payload_keys").fetchall())
 
 
-def test_an_import_and_what_is_attached_to_its_account_share_a_key(ledger: Ledger, database: PostgresUrls) -> None:
+def test_an_import_and_what_is_attached_to_its_account_share_a_key(
+    ledger: Ledger, database: PostgresUrls, admin: Admin
+) -> None:
     first, second, note = (Payload.of(body) for body in (b"one", b"two", b"note"))
     ledger.execute(STREAM, stage(first), at=NOON, by="t", payload=first)
     ledger.execute(STREAM, stage(second), at=NOON, by="t", payload=second)
@@ -113,9 +116,8 @@ def test_an_import_and_what_is_attached_to_its_account_share_a_key(ledger: Ledge
         STREAM: b"two",
         RECORD: b"note",
     }
-    with psycopg.connect(database.admin) as connection:
-        rows = connection.execute("SELECT content FROM payloads").fetchall()
-        connection.execute("DELETE FROM payload_keys")
+    rows = admin.execute("SELECT content FROM payloads").fetchall()
+    admin.execute("DELETE FROM payload_keys")
     assert all(content.startswith(b"\x01") for (content,) in rows)
     assert ledger.payloads({STREAM: second.sha256.hex(), RECORD: note.sha256.hex()}) == {}
 
@@ -179,9 +181,8 @@ def test_whoever_needs_a_key_that_is_not_there_yet_gets_the_same(database: Postg
         assert len(ledgers[0].payloads({stream: payload.sha256.hex() for stream, payload in attached})) == 40
 
 
-def test_nothing_about_an_erased_person_is_stored(ledger: Ledger, database: PostgresUrls) -> None:
-    with psycopg.connect(database.admin) as connection:
-        connection.execute("INSERT INTO payload_keys (stream, erased_at) VALUES (%s, now())", (STREAM,))
+def test_nothing_about_an_erased_person_is_stored(ledger: Ledger, admin: Admin) -> None:
+    admin.execute("INSERT INTO payload_keys (stream, erased_at) VALUES (%s, now())", (STREAM,))
     note = Payload.of(b"note")
     with pytest.raises(AccountErased):
         ledger.execute(RECORD, record(note), at=NOON, by="t", payload=note)
@@ -222,12 +223,11 @@ def test_of_many_payloads_few_are_in_memory_and_none_is_left_out(
 
 @pytest.mark.parametrize("most", [1, 8_000_000])
 def test_bodies_are_taken_in_the_order_and_as_often_as_they_were_asked_for(
-    ledger: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch, most: int
+    ledger: Ledger, admin: Admin, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     monkeypatch.setattr(module, "MAX_OPEN_BYTES", most)
     first, second, third, erased = kept(ledger, [3, 3, 3, 3])
-    with psycopg.connect(database.admin) as connection:
-        connection.execute("DELETE FROM payload_keys WHERE stream = %s", (erased[0],))
+    admin.execute("DELETE FROM payload_keys WHERE stream = %s", (erased[0],))
     wanted = [first, erased, second, first, third]
     with ledger.connection() as connection:
         bodies = [*each_body(connection, wanted)]

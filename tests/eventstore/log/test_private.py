@@ -26,6 +26,7 @@ from eventstore.replay import Replay
 from market.submission_check import Terms
 from projections.queries.history import history_entry, read_account_history
 from projections.retention.erasure import erase
+from tests.support.databases import Admin
 from tests.support.make import NOON, encoded, staged
 from workers.actors.stored_account import account_of
 
@@ -115,8 +116,7 @@ def test_who_was_erased_has_no_reason_left(ledger: Ledger, owner: Ledger) -> Non
     assert [data.get("reason") for data in shown(ledger)] == [None, None, "DSR-1"]
 
 
-def test_a_refused_decision_makes_no_key(ledger: Ledger, database: PostgresUrls) -> None:
+def test_a_refused_decision_makes_no_key(ledger: Ledger, admin: Admin) -> None:
     with pytest.raises(IllegalTransition):
         ledger.execute(STREAM, CancelImport(reason=CANARY), at=NOON, by="t")
-    with psycopg.connect(database.admin) as connection:
-        assert connection.execute("SELECT count(*) FROM payload_keys").fetchone() == (0,)
+    assert admin.execute("SELECT count(*) FROM payload_keys").fetchone() == (0,)

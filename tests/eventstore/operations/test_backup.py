@@ -1,14 +1,13 @@
 """A backup has the true counts of its rows, and its manifest is signed."""
 
-import psycopg
 import pytest
 
-from embedded.postgres import PostgresUrls
 from eventstore.operations.backup import EXCLUDED, MANIFEST, TABLES, BackupError, read_manifest, restore, write_backup
 from eventstore.proof.sealing import sign_snapshot
 from eventstore.proof.statement import check_statement, sign_statement
 from eventstore.proof.verifier import read_checkpoint
 from projections import PROJECTIONS
+from tests.support.databases import Admin
 from tests.support.make import NOON
 from tests.support.sealed_log import ACCOUNTS, KEY, OTHER_KEY, Log, emptied
 
@@ -77,7 +76,7 @@ def test_rows_and_position_of_a_restore_are_compared_with_the_manifest(
 
 
 @pytest.mark.promise("every-table-backup-rebuilt")
-def test_every_table_is_in_the_backup_or_made_anew_or_left_out_with_a_reason(database: PostgresUrls) -> None:
+def test_every_table_is_in_the_backup_or_made_anew_or_left_out_with_a_reason(admin: Admin) -> None:
     held = {table for table, _ in TABLES.values()}
     anew = {f"{projection.home}.{table}" for projection in PROJECTIONS for table in projection.tables}
     left_out = {f"public.{table}" for table in EXCLUDED}
@@ -85,8 +84,7 @@ def test_every_table_is_in_the_backup_or_made_anew_or_left_out_with_a_reason(dat
         "SELECT schemaname || '.' || tablename FROM pg_tables"
         " WHERE schemaname NOT LIKE 'pg\\_%' AND schemaname <> 'information_schema'"
     )
-    with psycopg.connect(database.admin) as connection:
-        there = sorted(name for (name,) in connection.execute(query))
+    there = sorted(name for (name,) in admin.execute(query))
     assert sorted([*held, *anew, *left_out]) == there
     assert all(EXCLUDED.values())
 

@@ -9,12 +9,12 @@ import psycopg
 import pytest
 from psycopg import Connection
 from psycopg.errors import CheckViolation, InsufficientPrivilege
-from psycopg.rows import tuple_row
 
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.user import INERT, DisableUser, stream_of
 from eventstore.events import AGGREGATES
 from eventstore.log.ledger import Ledger
+from eventstore.log.rows import rows_of
 from eventstore.operations.backup import read_manifest, restore, write_backup
 from eventstore.operations.rights import (
     COLUMNS,
@@ -78,43 +78,41 @@ def connected(database: PostgresUrls, kind: str) -> Iterator[Connection[Any]]:
 
 
 @pytest.mark.promise("database-role-each")
-def test_the_privileges_of_each_role_are_those_that_are_declared(database: PostgresUrls) -> None:
+def test_the_privileges_of_each_role_are_those_that_are_declared(admin: Admin) -> None:
     declared = {
         (table, role, verb)
         for table, rights in DECLARED.items()
         for kind, role in ROLES.items()
         for verb in rights.of(kind)
     }
-    with psycopg.connect(database.admin) as admin, admin.cursor(row_factory=tuple_row) as cursor:
-        cursor.execute(_SELECT_PRIVILEGES, (list(ROLES.values()),))
-        assert set(cursor.fetchall()) == declared
-        cursor.execute(
-            "SELECT table_name, grantee, privilege_type, array_agg(column_name::text)"
-            " FROM information_schema.column_privileges"
-            " WHERE privilege_type <> 'SELECT' AND grantee = ANY(%s) AND (table_name, grantee, privilege_type) NOT IN"
-            "  (SELECT table_name, grantee, privilege_type FROM information_schema.table_privileges)"
-            " GROUP BY 1, 2, 3",
-            (list(ROLES.values()),),
-        )
-        columns = {(table, role, verb): set(names) for table, role, verb, names in cursor.fetchall()}
+    assert set(rows_of(admin, _SELECT_PRIVILEGES, list(ROLES.values()))) == declared
+    of_columns = rows_of(
+        admin,
+        "SELECT table_name, grantee, privilege_type, array_agg(column_name::text)"
+        " FROM information_schema.column_privileges"
+        " WHERE privilege_type <> 'SELECT' AND grantee = ANY(%s) AND (table_name, grantee, privilege_type) NOT IN"
+        "  (SELECT table_name, grantee, privilege_type FROM information_schema.table_privileges)"
+        " GROUP BY 1, 2, 3",
+        list(ROLES.values()),
+    )
+    columns = {(table, role, verb): set(names) for table, role, verb, names in of_columns}
     assert columns == {(table, ROLES[kind], verb): set(names) for (table, kind, verb), names in COLUMNS.items()}
 
 
-def test_no_role_is_more_than_a_role(database: PostgresUrls) -> None:
-    with psycopg.connect(database.admin) as admin, admin.cursor(row_factory=tuple_row) as cursor:
-        cursor.execute(
-            "SELECT rolname FROM pg_roles AS r WHERE rolname = ANY(%s) AND (rolsuper OR rolcreaterole OR rolcreatedb"
-            " OR rolbypassrls OR rolreplication OR EXISTS (SELECT FROM pg_auth_members WHERE member = r.oid))",
-            (list(ROLES.values()),),
-        )
-        assert cursor.fetchall() == []
+def test_no_role_is_more_than_a_role(admin: Admin) -> None:
+    query = (
+        "SELECT rolname FROM pg_roles AS r WHERE rolname = ANY(%s) AND (rolsuper OR rolcreaterole OR rolcreatedb"
+        " OR rolbypassrls OR rolreplication OR EXISTS (SELECT FROM pg_auth_members WHERE member = r.oid))"
+    )
+    assert rows_of(admin, query, list(ROLES.values())) == []
 
 
 @pytest.mark.promise("database-role-each")
 @pytest.mark.parametrize("kind", ROLES)
-def test_each_verb_that_is_not_declared_is_refused_to_the_role_itself(database: PostgresUrls, kind: str) -> None:
-    with psycopg.connect(database.admin) as admin:
-        columns = {table: admin.execute(_SELECT_COLUMN, (table,)).fetchall()[0][0] for table in DECLARED}
+def test_each_verb_that_is_not_declared_is_refused_to_the_role_itself(
+    database: PostgresUrls, admin: Admin, kind: str
+) -> None:
+    columns = {table: admin.execute(_SELECT_COLUMN, (table,)).fetchall()[0][0] for table in DECLARED}
     with connected(database, kind) as connection:
         for table, rights in DECLARED.items():
             statements = {

@@ -272,14 +272,12 @@ def test_they_are_made_anew_from_the_log(
         assert rows(connection, "SELECT count(*) FROM platform.service_account") == [(4,)]
 
 
-def test_a_database_that_was_migrated_without_projections_gets_them(database: PostgresUrls) -> None:
+def test_a_database_that_was_migrated_without_projections_gets_them(database: PostgresUrls, admin: Admin) -> None:
     """A migration that was stopped halfway is repeated."""
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        connection.execute("CREATE DATABASE halfway")
+    admin.execute("CREATE DATABASE halfway")
     url = renamed(database.admin, "halfway")
     migrate(url)
     migrate_all(url)
     with psycopg.connect(url, autocommit=True) as connection:
         assert rows(connection, "SELECT to_regclass('platform.service_account') IS NULL") == [(False,)]
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        connection.execute("DROP DATABASE halfway WITH (FORCE)")
+    admin.execute("DROP DATABASE halfway WITH (FORCE)")

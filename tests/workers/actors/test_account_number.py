@@ -2,12 +2,11 @@
 
 import re
 
-import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedded.postgres import PostgresUrls
+from tests.support.databases import Admin
 from workers.actors.account_number import INDEX_BITS, account_number, draw_account_numbers
 
 KEY = b"k" * 32
@@ -51,11 +50,10 @@ def value_of(number: str) -> int:
     return value
 
 
-def test_numbers_are_drawn_with_the_key_of_the_database(database: PostgresUrls) -> None:
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        row = connection.execute("SELECT key FROM platform.account_number_key").fetchone()
-        assert row is not None
-        assert list(draw_account_numbers(connection, 2)) == [account_number(number, row[0]) for number in (1, 2)]
+def test_numbers_are_drawn_with_the_key_of_the_database(admin: Admin) -> None:
+    row = admin.execute("SELECT key FROM platform.account_number_key").fetchone()
+    assert row is not None
+    assert list(draw_account_numbers(admin, 2)) == [account_number(number, row[0]) for number in (1, 2)]
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import contextlib
 import re
-import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -25,6 +25,7 @@ from eventstore.errors import StoreUnavailable
 from eventstore.log.ledger import Decision, Ledger
 from projections import INLINE
 from schemas.account import Account
+from tests.support.databases import Admin
 from tests.support.make import an_account, changed, places, value_at
 from tests.support.staging import SUPPLIER, stage, status
 from workers.actors import process_imports, starting
@@ -158,11 +159,8 @@ def test_a_message_that_comes_twice_makes_one_account(
     ledger: Ledger, processor: ImportProcessor, connection: psycopg.Connection[Any]
 ) -> None:
     streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 21)]
-    threads = [threading.Thread(target=processor.process, args=(streams,)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(processor.process, [streams] * 4))
     processor.process(streams)
     assert {status(ledger, stream) for stream in streams} == {"PROCESSED"}
     assert count(connection, "service_account") == 20
@@ -189,10 +187,9 @@ def test_a_payload_that_is_no_valid_account_fails_with_its_problems(
 
 
 def test_an_account_that_the_platforms_tables_refuse_affects_no_other(
-    ledger: Ledger, processor: ImportProcessor, database: PostgresUrls, connection: psycopg.Connection[Any]
+    ledger: Ledger, processor: ImportProcessor, admin: Admin, connection: psycopg.Connection[Any]
 ) -> None:
-    with psycopg.connect(database.admin, autocommit=True) as admin:
-        admin.execute(REFUSES_POISON)
+    admin.execute(REFUSES_POISON)
     streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 11)]
     poison = stage(ledger, changed(an_account(SUPPLIER, 11), "poison", "notes", 0, "body"))
     dry = stage(ledger, changed(an_account(SUPPLIER, 12), "poison", "notes", 0, "body"), is_dry_run=True)
@@ -251,11 +248,10 @@ def test_what_is_not_due_or_cancelled_is_left_alone(ledger: Ledger, processor: I
 
 
 def test_an_erased_payload_is_an_error_that_says_what_to_do(
-    ledger: Ledger, processor: ImportProcessor, database: PostgresUrls
+    ledger: Ledger, processor: ImportProcessor, admin: Admin
 ) -> None:
     stream = stage(ledger, an_account(SUPPLIER))
-    with psycopg.connect(database.admin, autocommit=True) as admin:
-        admin.execute("DELETE FROM payloads")
+    admin.execute("DELETE FROM payloads")
     processor.process([stream])
     error = ledger.history(stream)[-1].event
     assert isinstance(error, ImportErrored)
@@ -264,20 +260,19 @@ def test_an_erased_payload_is_an_error_that_says_what_to_do(
 
 @pytest.mark.parametrize("imports", [1, 3])
 def test_imports_wait_for_a_database_that_is_unavailable_for_a_moment(
-    ledger: Ledger, processor: ImportProcessor, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch, imports: int
+    ledger: Ledger, processor: ImportProcessor, admin: Admin, monkeypatch: pytest.MonkeyPatch, imports: int
 ) -> None:
     """Without another attempt, started imports would wait for the end of their lease."""
     monkeypatch.setattr(starting, "TRY_AGAIN_AFTER_S", (0.01, 0.01, 0.01))
-    with psycopg.connect(database.admin, autocommit=True) as admin:
-        admin.execute("CREATE SEQUENCE tries; GRANT USAGE ON SEQUENCE tries TO PUBLIC")
-        admin.execute(
-            "CREATE FUNCTION fail_twice() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-            " IF nextval('tries') <= 2 THEN RAISE EXCEPTION USING ERRCODE = 'cannot_connect_now'; END IF;"
-            " RETURN NEW; END $$"
-        )
-        admin.execute(
-            "CREATE TRIGGER fails BEFORE INSERT ON platform.melo FOR EACH STATEMENT EXECUTE FUNCTION fail_twice()"
-        )
+    admin.execute("CREATE SEQUENCE tries; GRANT USAGE ON SEQUENCE tries TO PUBLIC")
+    admin.execute(
+        "CREATE FUNCTION fail_twice() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " IF nextval('tries') <= 2 THEN RAISE EXCEPTION USING ERRCODE = 'cannot_connect_now'; END IF;"
+        " RETURN NEW; END $$"
+    )
+    admin.execute(
+        "CREATE TRIGGER fails BEFORE INSERT ON platform.melo FOR EACH STATEMENT EXECUTE FUNCTION fail_twice()"
+    )
     streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(imports)]
     processor.process(streams)
     assert {status(ledger, stream) for stream in streams} == {"PROCESSED"}

@@ -23,7 +23,7 @@ from projections.views.access_key import SELECT_KEYS
 from projections.views.owner_task import open_tasks
 from telemetry.supervision import supervision
 from tests.support.console import new_user, stage_account
-from tests.support.databases import owner_of
+from tests.support.databases import Admin, owner_of
 from tests.support.following import follow
 from tests.support.make import start
 from tests.support.owner_tasks import Tasks
@@ -192,12 +192,9 @@ def test_a_projection_is_verified_rebuilt_and_switched(tasks: Tasks, operator: s
     assert (failed.status, bool(failed.error)) == ("FAILED", True)
 
 
-def test_a_version_that_cannot_be_compared_is_built_all_the_same(
-    tasks: Tasks, operator: str, database: PostgresUrls
-) -> None:
+def test_a_version_that_cannot_be_compared_is_built_all_the_same(tasks: Tasks, operator: str, admin: Admin) -> None:
     """As by `projections rebuild`, which leaves the version that it has built."""
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        connection.execute("ALTER TABLE import_supplier RENAME TO moved_away")
+    admin.execute("ALTER TABLE import_supplier RENAME TO moved_away")
     task = tasks.done(operator, "projection_rebuild", name="import_supplier")
     outcome = msgspec.json.decode(task.outcome)
     assert (task.status, outcome["version"], outcome["is_switched"]) == ("DONE", 2, False)
@@ -205,13 +202,12 @@ def test_a_version_that_cannot_be_compared_is_built_all_the_same(
 
 
 def test_rows_that_differ_are_in_the_result_without_persons(
-    ledger: Ledger, tasks: Tasks, operator: str, database: PostgresUrls
+    ledger: Ledger, tasks: Tasks, operator: str, admin: Admin
 ) -> None:
     stage_account(ledger, "SW", "2", customers=[{"given_name": "Anna", "family_name": "Zauberwald"}])
     follow(ledger)
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        connection.execute("UPDATE import_status SET status = 'CANCELLED' WHERE supplier = 'SW'")
-        connection.execute("UPDATE account_search SET names = 'anna zauberberg' WHERE stream LIKE '%/SW/%'")
+    admin.execute("UPDATE import_status SET status = 'CANCELLED' WHERE supplier = 'SW'")
+    admin.execute("UPDATE account_search SET names = 'anna zauberberg' WHERE stream LIKE '%/SW/%'")
     for name, column, before, after in (
         ("import_status", "status", "CANCELLED", "PENDING"),
         ("account_search", "names", "a•••", "a•••"),
@@ -244,13 +240,12 @@ def test_nobody_creates_or_revokes_a_key_for_suppliers_that_they_do_not_see(
 
 
 def test_a_task_whose_stream_cannot_be_read_does_not_block_other_tasks(
-    tasks: Tasks, operator: str, database: PostgresUrls
+    tasks: Tasks, operator: str, admin: Admin
 ) -> None:
     broken = tasks.request(operator, "log_verify")
     other = tasks.request(operator, "projection_verify", name="import_status")
-    with psycopg.connect(database.admin, autocommit=True) as admin:
-        admin.execute("ALTER TABLE events DISABLE TRIGGER USER")
-        admin.execute("UPDATE events SET state = '\\xff' WHERE stream = %s", (stream_of(broken),))
+    admin.execute("ALTER TABLE events DISABLE TRIGGER USER")
+    admin.execute("UPDATE events SET state = '\\xff' WHERE stream = %s", (stream_of(broken),))
     with running(tasks.start):
         wait_for(lambda: tasks.task(other).status == "DONE", "the other task is carried out")
         assert [trouble.name for trouble in supervision.troubles()] == [f"owner's task {broken}"]
@@ -259,7 +254,7 @@ def test_a_task_whose_stream_cannot_be_read_does_not_block_other_tasks(
 @pytest.mark.promise("authority-outside-database")
 @pytest.mark.asvs("V13.2.1")
 def test_a_request_that_the_api_has_not_made_is_not_carried_out(
-    ledger: Ledger, tasks: Tasks, operator: str, database: PostgresUrls
+    ledger: Ledger, tasks: Tasks, operator: str, database: PostgresUrls, admin: Admin
 ) -> None:
     """The service's database role can name any user, copy a request, and change the view of it."""
     stage_account(ledger, "NW", "2")
@@ -276,24 +271,20 @@ def test_a_request_that_the_api_has_not_made_is_not_carried_out(
         ledger.execute(stream_of(task_id), command, at=now(), by=f"user:{operator}")
         tasks.carry_out(task_id)
         assert tasks.task(task_id).error == "the request must have a MAC of the api"
-    with psycopg.connect(database.admin, autocommit=True) as admin:
-        admin.execute("UPDATE owner_task SET arguments = %s", ('{"supplier":"NW","external":"2"}',))
+    admin.execute("UPDATE owner_task SET arguments = %s", ('{"supplier":"NW","external":"2"}',))
     tasks.carry_out(authentic)
     assert (len(erased(ledger, "1")), erased(ledger, "2")) == (1, [])
 
 
 @pytest.mark.promise("authority-outside-database")
-def test_a_request_that_is_inserted_again_is_not_carried_out_again(
-    tasks: Tasks, operator: str, database: PostgresUrls
-) -> None:
+def test_a_request_that_is_inserted_again_is_not_carried_out_again(tasks: Tasks, operator: str, admin: Admin) -> None:
     tasks.done(operator, "projection_verify", name="import_status")
-    with psycopg.connect(database.admin, autocommit=True) as admin:
-        admin.execute(
-            "INSERT INTO events (position, stream, version, topic, recorded_at, caused_by, code_version, state)"
-            " SELECT (SELECT max(position) + 1 FROM events), stream, 4, topic, recorded_at, caused_by, '', state"
-            " FROM events WHERE stream = %s AND version = 1",
-            (stream_of("t_projection_verify"),),
-        )
+    admin.execute(
+        "INSERT INTO events (position, stream, version, topic, recorded_at, caused_by, code_version, state)"
+        " SELECT (SELECT max(position) + 1 FROM events), stream, 4, topic, recorded_at, caused_by, '', state"
+        " FROM events WHERE stream = %s AND version = 1",
+        (stream_of("t_projection_verify"),),
+    )
     with pytest.raises(IllegalTransition):
         tasks.carry_out("t_projection_verify")
 

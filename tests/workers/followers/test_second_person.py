@@ -42,7 +42,7 @@ from projections.versions.build import administrator
 from projections.versions.versions import switch_if_needed
 from projections.views.owner_task import open_tasks
 from tests.support.console import AUTHORITY, new_user, stage_account
-from tests.support.databases import owner_of
+from tests.support.databases import Admin, owner_of
 from tests.support.make import start
 from tests.support.owner_tasks import Tasks
 from workers.followers.owner_tasks import write_progress
@@ -417,11 +417,10 @@ def test_accounts_that_only_the_database_adds_to_a_proposal_are_not_changed(
 
 
 def test_a_proposal_that_nobody_decides_expires_and_a_rejected_one_ends(
-    ledger: Ledger, tasks: Tasks, anna: str, ben: str, database: PostgresUrls
+    ledger: Ledger, tasks: Tasks, anna: str, ben: str, admin: Admin
 ) -> None:
     task_id = tasks.propose(anna, "erase", **ARGUMENTS["erase"])
-    with psycopg.connect(database.admin, autocommit=True) as admin:
-        admin.execute("UPDATE owner_task SET requested_at = %s", (now() - PROPOSAL_LASTS - timedelta(seconds=1),))
+    admin.execute("UPDATE owner_task SET requested_at = %s", (now() - PROPOSAL_LASTS - timedelta(seconds=1),))
     assert tasks.task(task_id).status == "EXPIRED"
     reject(ledger, AUTHORITY, task_id, ben, "not agreed")
     task = tasks.task(task_id)

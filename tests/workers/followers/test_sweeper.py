@@ -9,14 +9,11 @@ import pytest
 from psycopg.rows import dict_row
 
 from embedded.postgres import PostgresUrls
-from eventstore.aggregates.import_process import (
-    ImportErrored,
-    ImportPostponed,
-    StartImport,
-)
+from eventstore.aggregates.import_process import ImportErrored, ImportPostponed, StartImport
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from telemetry.supervision import supervision
+from tests.support.databases import Admin
 from tests.support.make import an_account
 from tests.support.staging import SUPPLIER, stage, status
 from workers.actors import starting
@@ -81,12 +78,11 @@ def test_the_sweeper_postpones_the_import_of_a_dead_worker(
 
 
 def test_a_step_of_the_sweeper_that_fails_does_not_stop_the_others(
-    ledger: Ledger, connection: psycopg.Connection[Any], database: PostgresUrls
+    ledger: Ledger, connection: psycopg.Connection[Any], admin: Admin
 ) -> None:
     """Imports get messages also if the table of e-mails cannot be read."""
     lost = stage(ledger, an_account(SUPPLIER, 1))
-    with psycopg.connect(database.admin, autocommit=True) as admin:
-        admin.execute("REVOKE SELECT ON customer_mail FROM importledger_api, importledger_worker, importledger_relay")
+    admin.execute("REVOKE SELECT ON customer_mail FROM importledger_api, importledger_worker, importledger_relay")
     sweeper, lanes = sweeper_and_lanes(ledger)
     sweeper.sweep(connection, relayed=1)
     assert lanes.take(10) == [[lost]]
@@ -97,16 +93,15 @@ def test_a_step_of_the_sweeper_that_fails_does_not_stop_the_others(
 
 
 def test_an_import_whose_stream_cannot_be_read_gets_no_messages(
-    ledger: Ledger, processor: ImportProcessor, connection: psycopg.Connection[Any], database: PostgresUrls
+    ledger: Ledger, processor: ImportProcessor, connection: psycopg.Connection[Any], admin: Admin
 ) -> None:
     """Its worker is gone, and no command can be executed on its stream."""
     broken, other = (stage(ledger, an_account(SUPPLIER, number)) for number in (1, 2))
     for stream in (broken, other):
         command = StartImport(worker=7, lease_until=now() + timedelta(minutes=1), max_attempts=5)
         ledger.execute(stream, command, at=now(), by="tester")
-    with psycopg.connect(database.admin, autocommit=True) as admin:
-        admin.execute("ALTER TABLE events DISABLE TRIGGER USER")
-        admin.execute("UPDATE events SET state = '\\xff' WHERE stream = %s", (broken,))
+    admin.execute("ALTER TABLE events DISABLE TRIGGER USER")
+    admin.execute("UPDATE events SET state = '\\xff' WHERE stream = %s", (broken,))
     sweeper, lanes = sweeper_and_lanes(ledger)
     for _ in range(2):
         sweeper.sweep(connection, relayed=4)
@@ -130,7 +125,7 @@ def test_a_hanging_worker_loses_its_import_when_the_lease_ends(
 
 @pytest.mark.parametrize(("minutes", "after"), [(9, "IN_PROGRESS"), (11, "PENDING")])
 def test_a_forged_lease_ends(
-    ledger: Ledger, connection: psycopg.Connection[Any], database: PostgresUrls, minutes: int, after: str
+    ledger: Ledger, connection: psycopg.Connection[Any], admin: Admin, minutes: int, after: str
 ) -> None:
     """A role that can append may write any lease, also for a worker that lives."""
     liveness = Liveness(ledger)
@@ -138,8 +133,7 @@ def test_a_forged_lease_ends(
     stream = stage(ledger, an_account(SUPPLIER))
     command = StartImport(worker=liveness.worker(), lease_until=datetime(9990, 1, 1, tzinfo=UTC), max_attempts=5)
     ledger.execute(stream, command, at=now(), by="tester")
-    with psycopg.connect(database.admin, autocommit=True) as admin:
-        admin.execute("UPDATE import_status SET modified_at = modified_at - %s", (timedelta(minutes=minutes),))
+    admin.execute("UPDATE import_status SET modified_at = modified_at - %s", (timedelta(minutes=minutes),))
     sweeper_and_lanes(ledger)[0].sweep(connection, relayed=2)
     assert supervision.troubles() == []
     assert status(ledger, stream) == after
