@@ -25,14 +25,7 @@ from eventstore.log.copy_format import (
     texts,
 )
 from projections.platform.json_columns import encode_json
-from projections.platform.tables import (
-    ACCOUNT_TABLE,
-    MARKET_ROOTS,
-    RECORD_TABLES,
-    Column,
-    Table,
-    table_columns,
-)
+from projections.platform.tables import ACCOUNT_TABLE, MARKET_ROOTS, RECORD_TABLES, Column, Table, table_columns
 from schemas.account import Account
 from schemas.base import Wire, instant
 

@@ -7,14 +7,7 @@ from typing import Any
 import msgspec
 from psycopg import AsyncConnection
 
-from eventstore.aggregates.user import (
-    USER,
-    UserCreated,
-    UserDisabled,
-    UserEnabled,
-    UserErased,
-    UserRoleChanged,
-)
+from eventstore.aggregates.user import USER, UserCreated, UserDisabled, UserEnabled, UserErased, UserRoleChanged
 from eventstore.log.rows import fetch_rows, fetch_struct, fetch_structs
 from eventstore.operations.rights import Rights
 from projections.versions.view import View

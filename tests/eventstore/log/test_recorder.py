@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 
 from embedded.postgres import PostgresUrls
-from eventstore.aggregates.import_process import (
-    stream_of,
-)
+from eventstore.aggregates.import_process import stream_of
 from eventstore.log.ledger import Ledger
 from eventstore.log.recorder import LedgerDatastore, LedgerRecorder
 from tests.support.make import NOON, stage

@@ -5,11 +5,7 @@ from uuid import uuid4
 import psycopg
 
 from embedded.postgres import PostgresUrls
-from projections.auxiliary.refused_attempts import (
-    Attempt,
-    delete_old_attempts,
-    write_attempts,
-)
+from projections.auxiliary.refused_attempts import Attempt, delete_old_attempts, write_attempts
 from tests.support.make import NOON
 from tests.support.refused import find_refused_attempts, write
 

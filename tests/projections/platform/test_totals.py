@@ -11,12 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projections.platform.paths import MODULUS
-from projections.platform.totals import (
-    BUCKETS,
-    LedgerTotal,
-    Totals,
-    unequal_totals,
-)
+from projections.platform.totals import BUCKETS, LedgerTotal, Totals, unequal_totals
 from schemas.sentence import german_of
 from tests.support.german import is_german
 

@@ -11,12 +11,7 @@ from eventstore.aggregates.import_process import CompleteImport, FailImport, str
 from eventstore.aggregates.supplier import ChangeSupplierStatus, CreateSupplier
 from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.log.ledger import Ledger
-from projections.queries.supplier_overview import (
-    SupplierStanding,
-    counts_by_status,
-    supplier_codes,
-    supplier_standings,
-)
+from projections.queries.supplier_overview import SupplierStanding, counts_by_status, supplier_codes, supplier_standings
 from projections.views.throughput import recent_activity
 from tests.support.following import follow
 from tests.support.make import NOON, stage, start

@@ -15,14 +15,7 @@ from projections.versions import build as build_module
 from projections.versions.build import apply_events, build, make_tables
 from projections.versions.compare import compare, verify
 from projections.versions.projection import Projection
-from projections.versions.versions import (
-    build_version,
-    live_version,
-    parked_streams,
-    switch,
-    version_lock,
-    versions,
-)
+from projections.versions.versions import build_version, live_version, parked_streams, switch, version_lock, versions
 from tests.support.following import follow
 from tests.support.make import an_account
 from tests.support.staging import SUPPLIER, stage

@@ -15,10 +15,7 @@ from eventstore.log.rows import rows_of, value_of
 from projections import MARKET, PROJECTIONS
 from projections.queries.history import account_streams
 from projections.versions.compare import heal, verify
-from projections.versions.versions import (
-    parked_streams,
-    rebuild,
-)
+from projections.versions.versions import parked_streams, rebuild
 from tests.support.following import follow
 from tests.support.make import an_account
 from tests.support.running import wait_for

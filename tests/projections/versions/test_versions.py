@@ -22,14 +22,7 @@ from projections.versions.compare import verify
 from projections.versions.following import Counter
 from projections.versions.projection import Projection
 from projections.versions.reading import Seen
-from projections.versions.versions import (
-    NotPossible,
-    build_version,
-    live_version,
-    switch,
-    version_lock,
-    versions,
-)
+from projections.versions.versions import NotPossible, build_version, live_version, switch, version_lock, versions
 from projections.views.import_progress import IMPORT_PROGRESS
 from tests.support.following import follow
 from tests.support.make import an_account

@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 
-from eventstore.aggregates.import_process import (
-    ImportErrored,
-)
+from eventstore.aggregates.import_process import ImportErrored
 from eventstore.events import Recorded
 from projections.versions.reading import Seen
 from projections.views.error_statistics import project as statistics_of

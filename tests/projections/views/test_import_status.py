@@ -10,11 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from embedded.postgres import PostgresUrls
-from eventstore.aggregates.import_process import (
-    CancelImport,
-    CompleteImport,
-    stream_of,
-)
+from eventstore.aggregates.import_process import CancelImport, CompleteImport, stream_of
 from eventstore.errors import Refused
 from eventstore.log.ledger import Ledger
 from eventstore.log.rows import value_of
