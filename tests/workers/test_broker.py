@@ -44,17 +44,18 @@ def test_a_redis_that_is_away_is_said_to_be() -> None:
 @pytest.mark.promise("redis-hangs-named-readyz")
 @pytest.mark.slow
 def test_a_redis_that_hangs_is_named_within_half_a_minute(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Relay and workers report it in one line, without a traceback."""
+    """Relay and workers report it in one line, without a traceback: here with a tenth of the time, in a tenth of it."""
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(folder / "redis.sock"))
         silent.listen()
-        consumed = redis_broker(f"unix://{folder}/redis.sock")
+        consumed, broker = (redis_broker(f"unix://{folder}/redis.sock") for _ in range(2))
+        for made in (consumed, broker):
+            made.client.connection_pool.connection_kwargs["socket_timeout"] /= 10
         declare_actor(consumed, MAILS, lambda _: None)
         worker = start_workers(consumed, MAILS, threads=1)
-        broker = redis_broker(f"unix://{folder}/redis.sock")
         with ThreadPoolExecutor(1) as pool, pytest.raises(QueueUnavailable):
-            pool.submit(BrokerDispatcher(broker).waiting).result(timeout=30)
-        wait_for(lambda: "Consumer encountered a connection error: Timeout" in caplog.text, "the worker says so", 30)
+            pool.submit(BrokerDispatcher(broker).waiting).result(timeout=3)
+        wait_for(lambda: "Consumer encountered a connection error: Timeout" in caplog.text, "the worker says so", 3)
         assert not any(record.exc_info for record in caplog.records)
         broker.close()
         worker.stop(timeout=0)

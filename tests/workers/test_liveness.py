@@ -11,6 +11,11 @@ from tests.support.running import wait_for
 from workers.liveness import Liveness
 
 
+@pytest.fixture(autouse=True)
+def checks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workers.liveness.CHECK_S", 0.1)
+
+
 def test_a_worker_that_lost_its_connection_comes_back_as_another(ledger: Ledger, admin: Admin) -> None:
     """Its imports count as abandoned at once, and not only when their lease ends."""
     liveness = Liveness(ledger)

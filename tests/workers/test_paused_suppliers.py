@@ -70,6 +70,6 @@ def test_what_was_held_is_rung_again_when_the_supplier_is_ongoing(
     ledger.execute(abandoned, start, at=now(), by="t")
     wait_for(lambda: status(ledger, abandoned) == "PENDING", "the sweeper gives it back")
     with pytest.raises(AssertionError):
-        wait_for(lambda: any(status(ledger, stream) != "PENDING" for stream in [*held, abandoned]), "held", 5)
+        wait_for(lambda: any(status(ledger, stream) != "PENDING" for stream in [*held, abandoned]), "held", 2)
     set_to(ledger, "ongoing")
     wait_for(lambda: {status(ledger, stream) for stream in [*held, abandoned]} == {"PROCESSED"}, "all are processed")
