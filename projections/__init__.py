@@ -6,7 +6,7 @@ from eventstore.aggregates.post_account import DELIVERY_NOTE
 from eventstore.aggregates.price_sheet import PriceSheetImported
 from eventstore.log.recorder import InlineView
 from projections.platform.projection import Platform
-from projections.platform.tables import MARKET_TABLES, RIGHTS, TABLES
+from projections.platform.tables import MARKET_TABLES, TABLES
 from projections.versions.following import Following
 from projections.versions.projection import Projection
 from projections.versions.view import View
@@ -56,14 +56,11 @@ FOLLOWING: tuple[Following, ...] = (
 """Projections that the projector updates from the log, each from its own position."""
 
 PLATFORM = Platform(
-    "platform",
-    TABLES,
-    frozenset({ImportProcessed, ImportReverted, SubjectErased, *DELIVERY_NOTE.topics.values()}),
-    RIGHTS,
+    "platform", TABLES, frozenset({ImportProcessed, ImportReverted, SubjectErased, *DELIVERY_NOTE.topics.values()})
 )
 """Accounts and their records. Workers write an account when they complete its import, the api writes a record."""
 
-MARKET = Platform("market", MARKET_TABLES, frozenset({ParticipantImported, ContactsErased, PriceSheetImported}), RIGHTS)
+MARKET = Platform("market", MARKET_TABLES, frozenset({ParticipantImported, ContactsErased, PriceSheetImported}))
 """Market participants and price sheets. The api writes them in the transaction that imports them."""
 
 PROJECTIONS: tuple[Projection, ...] = (*INLINE, PLATFORM, MARKET, *FOLLOWING)

@@ -10,6 +10,8 @@ from random import Random
 
 MIN_APPEND_BYTES = 2_000
 """Smallest Bind message that counts as an append with a payload [bytes]."""
+PROBABILITY = 0.3
+"""Share of the later appends whose connection is cut."""
 _BIND = b"B"
 _COMMITTED = b"SELECT 1\0Z\0\0\0\5I"
 """End of the server's answer to an append: the statement is complete, and no transaction is open."""
@@ -51,12 +53,11 @@ class SocketProxy:
 
 
 class CuttingProxy(SocketProxy):
-    """Cuts connections at the first append, and at later ones with the given probability; `cuts` is their number."""
+    """Cuts connections at the first append, and at later ones with PROBABILITY; `cuts` is their number."""
 
-    def __init__(self, folder: Path, server_socket: str, random: Random, *, probability: float = 0.3) -> None:
+    def __init__(self, folder: Path, server_socket: str, random: Random) -> None:
         self.cuts = 0
         self._random = random
-        self._probability = probability
         super().__init__(folder, server_socket)
 
     def _pump(self, client: socket.socket, server: socket.socket) -> None:
@@ -68,7 +69,7 @@ class CuttingProxy(SocketProxy):
                     return
                 if ready is client:
                     is_append = data.startswith(_BIND) and len(data) > MIN_APPEND_BYTES
-                    is_unlucky = not self.cuts or self._random.random() < self._probability
+                    is_unlucky = not self.cuts or self._random.random() < PROBABILITY
                     is_doomed = is_doomed or (is_append and is_unlucky)
                     server.sendall(data)
                 elif is_doomed and data.endswith(_COMMITTED):  # the client does not learn it

@@ -30,6 +30,7 @@ from projections.platform.tables import (
     INDEXES,
     PARTICIPANT_TABLE,
     PRICE_SHEET_TABLE,
+    RIGHTS,
     Table,
     primary_key,
     table_columns,
@@ -45,11 +46,8 @@ class Platform(Projection):
     reads_payloads = True
     load_rows = 100_000  # of all tables together; the bytes of payloads limit a load earlier
 
-    def __init__(
-        self, name: str, tables: Sequence[Table], events: frozenset[type[Event]], rights: Mapping[str, Rights]
-    ) -> None:
+    def __init__(self, name: str, tables: Sequence[Table], events: frozenset[type[Event]]) -> None:
         self.name = name
-        self._rights = rights
         self.tables = tuple(table.name for table in tables)
         self._declared = tuple(tables)
         self.events = events
@@ -72,7 +70,7 @@ class Platform(Projection):
         ]
 
     def rights_on(self, table: str) -> Rights:
-        return self._rights[table]
+        return RIGHTS[table]
 
     def fits(self, table: str, present: Mapping[str, str]) -> bool:
         """Return False if the table must be rebuilt, because it lacks a key column, or has an undeclared column or

@@ -220,11 +220,11 @@ def _in_order_of_the_index(connection: Connection[Any]) -> Iterator[None]:
         connection.execute(f"SET LOCAL {setting} TO DEFAULT")
 
 
-def slices(connection: Connection[Any], count: int, *, upto: int, least: int = BATCH) -> list[Slice]:
-    """Split the streams into about `count` ranges of similar size; return one range if ranges had fewer than `least`
-    events.
+def slices(connection: Connection[Any], count: int, *, upto: int) -> list[Slice]:
+    """Split the streams into about `count` ranges of similar size; return one range if ranges had fewer events than a
+    batch.
     """
-    if count < 2 or upto < least * count:
+    if count < 2 or upto < BATCH * count:
         return [Slice()]
     rows = rows_of(connection, _SELECT_BOUNDS, percent=min(100.0, 2_000_000 / upto), upto=upto)
     sample = [row[0] for row in rows]

@@ -72,10 +72,10 @@ def mail_session(server: MailServer, *, timeout_s: float = TIMEOUT_S, logs_in: b
         session.close()
 
 
-def why_not_secure(server: MailServer, timeout_s: float = TIMEOUT_S) -> str | None:
+def why_not_secure(server: MailServer) -> str | None:
     """Return the reason why no e-mail may be sent to this server; None if the server offers TLS or does not answer."""
     try:
-        with mail_session(server, timeout_s=timeout_s, logs_in=False):
+        with mail_session(server, logs_in=False):
             return None
     except NotSecure as error:
         return str(error)
