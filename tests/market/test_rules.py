@@ -143,7 +143,6 @@ BREACHES: list[tuple[str, str, dict[str, Any]]] = [
 
 
 READINGS = (*REGISTER, "readings")
-READING = (*READINGS, 0)
 AGREEMENT = (*AGREEMENTS, 0)
 GAS_FACTOR = (*GAS, "melos", 0, "conversion_factors", 0)
 BROKEN: list[tuple[str, str, Path, Any]] = [
@@ -320,18 +319,6 @@ BREACHES += [
 @pytest.mark.promise("implausible-least-warning-births")
 def test_what_is_implausible_is_a_warning() -> None:
     assert {rule.severity for rule in PLAUSIBILITY} == {Severity.WARNING}
-
-
-@pytest.mark.parametrize("day", ["0001-01-01", "9999-12-31"])
-def test_the_ends_of_the_calendar_are_judged_as_other_days(day: str) -> None:
-    account = an_account()
-    days: list[Path] = [(*POINT, "supply_start_date"), (*POINT, "last_billed_to_date")]
-    moments: list[Path] = [(*REGISTER, "active_from"), (*REGISTER, "active_to"), (*READING, "read_at")]
-    for path in days:
-        account = changed(account, day, *path)
-    for path in moments:
-        account = changed(account, f"{day}T00:00:00Z", *path)
-    assert broken(account)
 
 
 def test_the_complete_account_breaks_no_rule() -> None:
