@@ -19,7 +19,7 @@ from api.http.batched_reads import BatchedReads
 from api.http.database import reading_pool
 from api.http.lists import Lists
 from api.http.networks import peer_of
-from api.intake.refusal_counts import INTERVAL_S, RefusalCounts
+from api.intake.refusal_counts import RefusalCounts
 from api.intake.refused_attempts import RefusedAttempts
 from api.intake.run_counts import RunCounts
 from api.operation import Operation
@@ -38,7 +38,6 @@ class Settings(TypedDict, total=False):
     """Settings of `Services` that have defaults."""
 
     request_key: str
-    refusals_interval_s: float
     roles_file: Path | None
     is_sandbox: bool
     durability: Durability
@@ -57,7 +56,6 @@ class Services:
         *,
         operations: Sequence[Operation],
         request_key: str = "",
-        refusals_interval_s: float = INTERVAL_S,
         roles_file: Path | None = None,
         is_sandbox: bool = False,
         durability: Durability = "local",
@@ -76,7 +74,7 @@ class Services:
         """Makes and checks the MACs of data that no other process may write."""
         steps = StepKeys(self.pool, self.directory, self.authority)
         self.auth = Authenticator(self.directory, steps, token_key, self.limit)
-        self.refusals = RefusalCounts(self.ledger, interval_s=refusals_interval_s)
+        self.refusals = RefusalCounts(self.ledger)
         self.attempts = RefusedAttempts(self.ledger)
         self.runs = RunCounts(self.ledger, self.refusals)
         self.executor = BulkExecutor()

@@ -27,11 +27,9 @@ _book = RuleBook.of(Account, (*ACCOUNT, *CUSTOMER, *SUPPLY, *FINANCE))
 _plausibility = RuleBook(PLAUSIBILITY)
 
 
-def check(
-    account: Account, now: datetime, shape_errors: Sequence[Problem] = (), *, within_s: float = MAX_RULES_S
-) -> Sequence[Breach]:
+def check(account: Account, now: datetime, shape_errors: Sequence[Problem] = ()) -> Sequence[Breach]:
     """Return the result of `check_in_steps` in one step. Raises TooMuchWork."""
-    return finish_steps(check_in_steps(account, now, shape_errors, within_s=within_s))
+    return finish_steps(check_in_steps(account, now, shape_errors))
 
 
 def check_in_steps(

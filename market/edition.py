@@ -22,9 +22,9 @@ def edition_of(sources: Iterable[tuple[str, bytes]]) -> str:
     return digest.hexdigest()[:_DIGITS]
 
 
-def sources(packages: Iterable[str] = PACKAGES) -> Iterator[tuple[str, bytes]]:
-    """Yield (name, content) of every source file of these packages."""
-    for package in packages:
+def sources() -> Iterator[tuple[str, bytes]]:
+    """Yield (name, content) of every source file of PACKAGES."""
+    for package in PACKAGES:
         yield from _sources_in(files(package), package)
 
 

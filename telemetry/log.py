@@ -111,8 +111,7 @@ class Repeats:
     compared.
     """
 
-    def __init__(self, interval_s: float = REPEATS_S) -> None:
-        self._interval_s = interval_s
+    def __init__(self) -> None:
         self._shown: dict[int, tuple[float, int]] = {}
         """Time at which the line was last written, and number of later repetitions, by a hash of the line."""
 
@@ -122,7 +121,7 @@ class Repeats:
         kind = {name: line.get(name) for name in ("logger", "exception")} | {"event": template} if template else line
         key = hash(tuple(f"{name}={value}" for name, value in kind.items() if not isinstance(value, int | float)))
         at, (shown_at, repeats) = time.monotonic(), self._shown.pop(key, (-inf, 0))
-        is_repeated = at - shown_at < self._interval_s
+        is_repeated = at - shown_at < REPEATS_S
         self._shown[key] = (shown_at, repeats + 1) if is_repeated else (at, 0)
         if len(self._shown) > MAX_REPEATS:
             del self._shown[next(iter(self._shown))]

@@ -78,8 +78,8 @@ def encoded(body: Any, language: Language = "en") -> bytes:
     return JSON[language].encode(body)
 
 
-def json_response(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    return JsonResponse(encoded(body), status, headers)
+def json_response(body: Any, headers: Mapping[str, str] | None = None) -> Response:
+    return JsonResponse(encoded(body), 200, headers)
 
 
 def localised_response(

@@ -25,11 +25,17 @@ def places_of(problems: Iterable[Problem]) -> set[str]:
     return {problem_name(problem.code, path_pattern(problem.attr)) for problem in problems}
 
 
+def add_numbers(counts: Counter[str], numbers: Mapping[str, int]) -> None:
+    """Add the numbers to the counts of names (`code@path`). Beyond MAX_PLACES names, new names count as OTHER."""
+    for name, number in numbers.items():
+        counts[name if name in counts or len(counts) < MAX_PLACES else OTHER] += number
+
+
 class RefusalCounts(CountAppends):
     """Counts of refused requests in one api process. A crash loses the counts of the last minute."""
 
-    def __init__(self, ledger: Ledger, *, interval_s: float = INTERVAL_S) -> None:
-        super().__init__(ledger, self._drain_counts, interval_s=interval_s, name="refusals")
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__(ledger, self._drain_counts, interval_s=INTERVAL_S, name="refusals")
         self._counts: dict[str, Counter[str]] = {}
         self._since = now()
 
@@ -38,10 +44,8 @@ class RefusalCounts(CountAppends):
         self.add(supplier, dict.fromkeys(places, 1))
 
     def add(self, supplier: str, numbers: Mapping[str, int]) -> None:
-        """Add the numbers to the counts of a supplier's names. Beyond MAX_PLACES names, new names count as OTHER."""
-        counts = self._counts.setdefault(supplier, Counter())
-        for name, number in numbers.items():
-            counts[name if name in counts or len(counts) < MAX_PLACES else OTHER] += number
+        """Add the numbers to the counts of a supplier's names."""
+        add_numbers(self._counts.setdefault(supplier, Counter()), numbers)
 
     async def _drain_counts(self) -> Mapping[str, Command]:
         counted, since = self._counts, self._since

@@ -11,7 +11,7 @@ from datetime import datetime
 import msgspec
 
 from api.intake.count_appends import CountAppends, batch_name
-from api.intake.refusal_counts import MAX_PLACES, OTHER, RefusalCounts
+from api.intake.refusal_counts import RefusalCounts, add_numbers
 from api.intake.run_names import RunNames
 from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.run import CountRun, Mode, ReplayAccounts, stream_of
@@ -41,8 +41,8 @@ class RunCounts(CountAppends):
     last second.
     """
 
-    def __init__(self, ledger: Ledger, refusals: RefusalCounts, *, interval_s: float = INTERVAL_S) -> None:
-        super().__init__(ledger, self._drain_counts, interval_s=interval_s, name="counts of runs")
+    def __init__(self, ledger: Ledger, refusals: RefusalCounts) -> None:
+        super().__init__(ledger, self._drain_counts, interval_s=INTERVAL_S, name="counts of runs")
         self._refusals = refusals
         self.names = RunNames(ledger)
         self._runs: dict[tuple[str, str, Mode], _Count] = {}
@@ -54,7 +54,7 @@ class RunCounts(CountAppends):
             return
         count = self._of(supplier, run, mode)
         count.refused += 1
-        _add_places(count.counts, places)
+        add_numbers(count.counts, dict.fromkeys(places, 1))
 
     def validate(self, supplier: str, run: str, warnings: Collection[str] = ()) -> None:
         """Count a valid line of a run with mode `validate`, and each name (`code@path`) of its warnings once."""
@@ -62,7 +62,7 @@ class RunCounts(CountAppends):
             count = self._of(supplier, run, "validate")
             count.valid += 1
             count.warned += bool(warnings)
-            _add_places(count.warnings, warnings)
+            add_numbers(count.warnings, dict.fromkeys(warnings, 1))
 
     async def join(self, supplier: str, run: str, mode: Mode, externals: Sequence[str]) -> None:
         """Add accounts that existed before to the run, except accounts that are known to belong to the run."""
@@ -88,11 +88,6 @@ class RunCounts(CountAppends):
             else:
                 self._refusals.add(supplier, count.counts)
         return commands
-
-
-def _add_places(counts: Counter[str], places: Iterable[str]) -> None:
-    for name in places:
-        counts[name if name in counts or len(counts) < MAX_PLACES else OTHER] += 1
 
 
 def _commands(mode: Mode, count: _Count) -> Iterator[CountRun | ReplayAccounts]:
