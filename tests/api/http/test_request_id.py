@@ -63,14 +63,6 @@ def test_answer_line_and_work_have_the_same_id(*, raises: bool) -> None:
     assert ([line.request_id for line in lines], origin.get().request_id) == ([UUID], "")
 
 
-@pytest.mark.parametrize("path", ["/livez", "/nowhere", "/v2/data-import/accounts/S/1/"])
-def test_every_answer_carries_an_id(service: RunningService, path: str) -> None:
-    _, taken = service.raw("GET", path, {"X-Request-Id": UUID})
-    _, made = service.raw("GET", path)
-    assert taken["x-request-id"] == UUID
-    assert OURS.match(made["x-request-id"])
-
-
 def test_what_cannot_be_read_as_http_carries_one_too(service: RunningService) -> None:
     host, port = service.base_url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=60) as connection:

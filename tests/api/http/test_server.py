@@ -169,7 +169,7 @@ class Transport(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.sent = b""
-        self.is_closed = False
+        self.is_closed = self.is_aborted = False
 
     def write(self, data: Any) -> None:
         self.sent += data
@@ -179,6 +179,9 @@ class Transport(asyncio.Transport):
 
     def close(self) -> None:
         self.is_closed = True
+
+    def abort(self) -> None:
+        self.is_aborted = True
 
     def pause_reading(self) -> None:
         """There is nothing to read."""
@@ -190,12 +193,15 @@ class Transport(asyncio.Transport):
             await asyncio.sleep(0.001)
 
 
-def in_protocol(talk: Callable[[server.GuardedProtocol, Transport], Coroutine[Any, Any, None]]) -> None:
+def in_protocol(
+    talk: Callable[[server.GuardedProtocol, Transport], Coroutine[Any, Any, None]], transport: Transport | None = None
+) -> None:
     """Talk with the protocol in virtual time."""
+    transport = transport or Transport()
 
     async def scene() -> None:
         config = server.configuration(APP, host="127.0.0.1", port=1)
-        protocol, transport = server.GuardedProtocol(config, ServerState(), {}, asyncio.get_running_loop()), Transport()
+        protocol = server.GuardedProtocol(config, ServerState(), {}, asyncio.get_running_loop())
         protocol.connection_made(transport)
         async with asyncio.timeout(60):
             await talk(protocol, transport)
@@ -310,32 +316,18 @@ WITHOUT_BODY = QUICK.replace(b"Host: x\r\n", b"Host: x\r\n" + H2C)
 WEBSOCKET = WITHOUT_BODY.replace(b"h2c", b"websocket")
 
 
-CONFIGURATION = server.configuration(APP, host="127.0.0.1", port=1)
+class Open(Transport):
+    """A connection that stays open: what is sent after its end must not be answered."""
+
+    def close(self) -> None:
+        """Do nothing."""
 
 
 def parsed(pieces: Sequence[bytes]) -> list[bytes]:
     """The bodies of the answers to these bytes, one packet after the other, on one connection."""
-    written = bytearray()
+    wire = Open()
 
-    class Wire(asyncio.Transport):
-        def write(self, data: Any) -> None:
-            written.extend(data)
-
-        def is_closing(self) -> bool:
-            return False
-
-        def close(self) -> None:
-            """Stays open: what is sent afterwards must not be answered."""
-
-        def pause_reading(self) -> None:
-            """The packets are given one by one."""
-
-        def resume_reading(self) -> None:
-            """The same."""
-
-    async def talk() -> None:
-        protocol = server.GuardedProtocol(CONFIGURATION, ServerState(), {}, asyncio.get_running_loop())
-        protocol.connection_made(Wire())
+    async def talk(protocol: server.GuardedProtocol, transport: Transport) -> None:
         for piece in pieces:
             protocol.data_received(piece)
             await asyncio.sleep(0)
@@ -343,10 +335,9 @@ def parsed(pieces: Sequence[bytes]) -> list[bytes]:
             await asyncio.sleep(0)
         for _ in range(3):  # what is written goes out in the next turn
             await asyncio.sleep(0)
-        protocol.connection_lost(None)
 
-    asyncio.run(talk())
-    return [answer.rpartition(b"\r\n\r\n")[2] for answer in bytes(written).split(b"HTTP/1.1 200 OK")[1:]]
+    in_protocol(talk, wire)
+    return [answer.rpartition(b"\r\n\r\n")[2] for answer in wire.sent.split(b"HTTP/1.1 200 OK")[1:]]
 
 
 @pytest.mark.promise("upgrade-http-2-ignored")
@@ -523,43 +514,22 @@ def test_a_client_that_does_not_read_its_last_answer_loses_its_connection(
     """A connection that is closed while something waits to be sent stays open until it is."""
     monkeypatch.setattr(server, "READ_TIMEOUT_S", 60 if case == "the server stops" else 0.1)
     monkeypatch.setattr(server, "STOPPING_S", 0.1)
-    done: list[str] = []
+    monkeypatch.setattr(server, "KEEP_ALIVE_S", 1)
 
-    class Full(asyncio.Transport):
-        def write(self, data: Any) -> None:
-            done.append("written")
-
-        def is_closing(self) -> bool:
-            return "closed" in done
-
-        def close(self) -> None:
-            done.append("closed")
-
-        def abort(self) -> None:
-            done.append("aborted")
-
-        def resume_reading(self) -> None:
-            """There is nothing to read."""
-
-    async def talk() -> None:
-        config = server.configuration(APP, host="127.0.0.1", port=1)
-        config.timeout_keep_alive = 0.1  # type: ignore[assignment]
-        protocol = server.GuardedProtocol(config, ServerState(), {}, asyncio.get_running_loop())
-        protocol.connection_made(Full())
+    async def talk(protocol: server.GuardedProtocol, transport: Transport) -> None:
         protocol.data_received(QUICK)
-        while "closed" not in done:
+        while not transport.is_closed:
             await asyncio.sleep(0.01)
+        assert transport.sent
         if case == "reads a little":  # the buffer fills, and then holds less than the limit
             protocol.pause_writing()
             protocol.resume_writing()
         elif case == "the server stops":
             protocol.shutdown()
-        while "aborted" not in done:
+        while not transport.is_aborted:
             await asyncio.sleep(0.01)
-        protocol.connection_lost(None)
 
-    asyncio.run(asyncio.wait_for(talk(), 10))
-    assert [*dict.fromkeys(done)] == ["written", "closed", "aborted"]
+    in_protocol(talk)
 
 
 def test_small_pieces_that_come_one_by_one_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
