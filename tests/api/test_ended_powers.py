@@ -70,28 +70,24 @@ def test_a_key_that_is_revoked_while_its_body_arrives_writes_nothing(database: P
 
 
 @pytest.mark.promise("key-revoked-session-ends")
-@pytest.mark.parametrize("command", [ChangeUserRole(role="auditor", suppliers=("*",)), DisableUser(), None])
-def test_a_user_whose_powers_end_while_a_form_arrives_changes_nothing(
-    database: PostgresUrls, ledger: Ledger, command: ChangeUserRole | DisableUser | None
-) -> None:
-    with running(database) as service:
+def test_a_user_whose_powers_end_while_a_form_arrives_changes_nothing(database: PostgresUrls, ledger: Ledger) -> None:
+    with running(database) as service, closing(owner_of(ledger)) as owner:
         importer = service.importer()
-        user_id = new_user(ledger, role="operator")
-        fields = {"Cookie": f"{COOKIE}={new_session(ledger, user_id)}"}
-        page = begun(service, "GET", f"/console/suppliers/{importer.supplier}/", fields)
-        csrf = csrf_in(page.getresponse().read().decode())
-        body = urlencode({"csrf": csrf, "status": "paused"}).encode()
-        form = fields | {"Content-Type": "application/x-www-form-urlencoded"}
-        connection = begun(service, "POST", f"/console/suppliers/{importer.supplier}/status/", form, body)
-        with closing(owner_of(ledger)) as owner:
-            if command is None:
-                change_user(owner, user_id, EndSessions(), by="t")
+        for command in (ChangeUserRole(role="auditor", suppliers=("*",)), DisableUser(), EndSessions()):
+            user_id = new_user(ledger, role="operator")
+            fields = {"Cookie": f"{COOKIE}={new_session(ledger, user_id)}"}
+            page = begun(service, "GET", f"/console/suppliers/{importer.supplier}/", fields)
+            csrf = csrf_in(page.getresponse().read().decode())
+            body = urlencode({"csrf": csrf, "status": "paused"}).encode()
+            form = fields | {"Content-Type": "application/x-www-form-urlencoded"}
+            connection = begun(service, "POST", f"/console/suppliers/{importer.supplier}/status/", form, body)
+            if isinstance(command, EndSessions):
+                change_user(owner, user_id, command, by="t")
             else:
                 owner.execute(stream_of(user_id), command, at=now(), by="t")
-        connection.send(body[len(body) // 2 :])
-        response = connection.getresponse()
-        assert (response.status, response.getheader("location", "")[:17]) in ((403, ""), (303, "/console/sign-in/"))
-        shown = service.cli("supplier", "show", importer.supplier).stdout
-        assert "ongoing" in shown
-        page.close()
-        connection.close()
+            connection.send(body[len(body) // 2 :])
+            response = connection.getresponse()
+            assert (response.status, response.getheader("location", "")[:17]) in ((403, ""), (303, "/console/sign-in/"))
+            assert "ongoing" in service.cli("supplier", "show", importer.supplier).stdout, command
+            page.close()
+            connection.close()

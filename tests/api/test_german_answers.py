@@ -10,7 +10,7 @@ from tests.support.bulk import wait_for_helpers
 from tests.support.german import is_german
 from tests.support.importing import Answer
 from tests.support.make import an_account, changed, encoded
-from tests.support.running import Importer, RunningService, wait_for
+from tests.support.running import Importer, RunningService
 
 ACCOUNTS = "/v2/data-import/accounts/"
 GERMAN = {"Accept-Language": "de-DE,de;q=0.9,en;q=0.5"}
@@ -120,18 +120,6 @@ def test_warnings_of_a_representation_are_german_and_a_repeat_is_told_as_at_firs
     assert again.body == first.body
     problems = f"{ACCOUNTS}{importer.supplier}/{account['external_account_number']}/problems/"
     assert_german(*request(importer, "GET", problems), 200)
-
-
-def test_an_import_that_is_there_already_is_refused_in_german(importer: Importer) -> None:
-    account = an_account(importer.supplier, 3)
-    assert importer.client.create(encoded(account)).status == 201
-    number = account["external_account_number"]
-    wait_for(lambda: importer.client.status(importer.supplier, number).body["status"] == "PROCESSED", "it exists")
-    answer, headers = request(importer, "POST", ACCOUNTS, changed(account, "9.00", "transfer_balance"))
-    assert_german(answer, headers, 400)
-    assert answer.body["non_field_errors"]["detail"] == "Dieses Konto wurde bereits importiert."
-    answer, headers = request(importer, "POST", f"{ACCOUNTS}{importer.supplier}/{number}/cancel/")
-    assert_german(answer, headers, 400)
 
 
 def test_receipts_are_german(importer: Importer) -> None:

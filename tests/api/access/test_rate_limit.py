@@ -71,15 +71,10 @@ def test_the_fields_say_what_is_left(level: float, fields: dict[str, str]) -> No
     assert BucketState.at(level, RATE).headers(RATE) == fields
 
 
-@pytest.fixture
-def throttled(service: RunningService) -> dict[str, str]:
-    """Headers with a key of two requests a second."""
+def test_a_throttled_request_says_when_to_come_again(service: RunningService) -> None:
     supplier = service.importer().supplier
     made = service.cli("key", "create", "Slow", "--supplier", supplier, "--rate", "2/s", "--json")
-    return {"Authorization": f"Token {json.loads(made.stdout)['api_key']}"}
-
-
-def test_a_throttled_request_says_when_to_come_again(service: RunningService, throttled: dict[str, str]) -> None:
+    throttled = {"Authorization": f"Token {json.loads(made.stdout)['api_key']}"}
     answers: list[tuple[Any, Any]] = []
 
     def refused() -> list[tuple[Any, Any]]:

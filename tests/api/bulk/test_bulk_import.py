@@ -76,14 +76,6 @@ def test_sending_again_gives_replayed_receipts_in_every_state(
         assert [json.loads(line)["event"] for line in history].count("ImportStaged") == 1
 
 
-def test_validating_keeps_nothing(importer: Importer, accounts: list[dict[str, Any]]) -> None:
-    spoilt = changed(accounts[1], "x", "customers", 0, "landline")
-    answer = bulk(importer, ndjson(accounts[0], spoilt), "?mode=validate")
-    assert answer.statuses == ["VALID", "REFUSED"]
-    assert answer.summary == {"lines": 2, "accepted": 1, "replayed": 0, "refused": 1}
-    assert importer.client.status(importer.supplier, number_of(accounts[0])).status == 404
-
-
 def test_dry_run_makes_every_line_a_dry_run(importer: Importer, accounts: list[dict[str, Any]]) -> None:
     assert bulk(importer, ndjson(*accounts), "?mode=dry_run").statuses == ["PENDING"] * 3
     number = number_of(accounts[0])
@@ -92,15 +84,6 @@ def test_dry_run_makes_every_line_a_dry_run(importer: Importer, accounts: list[d
 
 
 @pytest.mark.promise("gzip-members-zstd-frames")
-@each_coding
-def test_members_and_frames_are_one_body(importer: Importer, accounts: list[dict[str, Any]], kind: str) -> None:
-    pack = PACK[kind]
-    body = ndjson(*accounts)
-    sent = pack(body[:5_000]) + pack(body[5_000:])
-    answer = bulk(importer, sent, "?mode=validate", Content_Encoding=kind)
-    assert answer.statuses == ["VALID"] * 3
-
-
 @each_coding
 def test_a_compressed_body_that_ends_early_is_refused_after_the_receipts_of_its_lines(
     importer: Importer, accounts: list[dict[str, Any]], kind: str
@@ -123,17 +106,6 @@ def test_a_bomb_is_refused(importer: Importer) -> None:
     assert bulk(importer, b"{}", Content_Encoding="gzip").status == 400
     assert bulk(importer, b"{}", Content_Encoding="br").status == 415
     assert bulk(importer, b"{}", Content_Type="text/csv").status == 415
-
-
-def test_the_lines_of_a_client_that_asks_for_http_2_are_read(
-    importer: Importer, accounts: list[dict[str, Any]]
-) -> None:
-    """Java's HttpClient and `curl --http2` ask so; the answer was 200 with no lines."""
-    body = ndjson(*accounts)
-    upgrade = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2_Settings": "AAEAAEAAAAIAAAABAAMAAABk"}
-    for sent in (body, iter([body[:100], body[100:]])):
-        answer = bulk(importer, sent, "?mode=validate", **upgrade)
-        assert answer.statuses == ["VALID"] * len(accounts)
 
 
 @pytest.mark.promise("ndjson-limits-hold-each")
@@ -170,11 +142,6 @@ def test_a_receipt_keeps_its_account_number_whenever_the_line_can_be_parsed(
     assert (receipt["status"], receipt["external_account_number"]) == ("REFUSED", "F-1")
 
 
-@pytest.mark.parametrize("query", ["?mode=nonsense", "?mode=", "?run=", "?run=a%20b", "?run=" + "x" * 65, "?run=ä"])
-def test_an_unknown_mode_or_a_malformed_run_is_400(importer: Importer, query: str) -> None:
-    assert bulk(importer, b"{}", query.replace("ä", "%C3%A4")).status == 400
-
-
 @pytest.mark.parametrize("path", [BULK, "/v1/data-import/delivery-note/bulk/"])
 @pytest.mark.parametrize("body", [b"", b"\n", b" \r\n\n \t", b"\xef\xbb\xbf\n"])
 def test_a_body_without_a_line_is_refused(importer: Importer, path: str, body: bytes) -> None:
@@ -183,17 +150,7 @@ def test_a_body_without_a_line_is_refused(importer: Importer, path: str, body: b
         assert (answer.status, json.loads(answer.text)["code"]) == (400, "parse_error")
 
 
-def test_suppliers_are_judged_line_by_line(
-    service: RunningService, importer: Importer, accounts: list[dict[str, Any]]
-) -> None:
-    other = service.importer()
-    foreign = changed(accounts[0], other.supplier, "import_supplier")
-    unknown = changed(accounts[1], "NOBODY", "import_supplier")
-    answer = bulk(importer, ndjson(foreign, unknown, accounts[2]), "?mode=validate")
-    assert answer.statuses == ["REFUSED", "REFUSED", "VALID"]
-    for receipt in answer.receipts[:2]:
-        assert receipt["errors"][0]["code"] == "invalid_choice"
-        assert receipt["errors"][0]["attr"] == "import_supplier"
+def test_a_paused_supplier_takes_replays_only(service: RunningService) -> None:
     paused = service.importer()
     account = an_account(paused.supplier)
     assert bulk(paused, ndjson(account)).statuses == ["PENDING"]
@@ -236,18 +193,6 @@ def test_a_revoked_key_writes_nothing_more_on_an_open_bulk_body(service: Running
     assert last == {"detail": "The credentials are not valid.", "code": "authentication_failed"}
     connection.close()
     assert service.cli("history", importer.supplier, number_of(second), check=False).returncode != 0
-
-
-def test_a_body_that_is_refused_after_its_beginning_ends_with_the_reason(
-    importer: Importer, accounts: list[dict[str, Any]]
-) -> None:
-    whole = zstandard.ZstdCompressor().compress(ndjson(accounts[0]))
-    answer = bulk(importer, [whole, b"no zstd"], Content_Encoding="zstd")
-    assert [(line.get("status"), line["code"]) for line in answer.receipts] == [
-        ("PENDING", None),
-        (None, "parse_error"),
-    ]
-    assert answer.summary is None
 
 
 @pytest.mark.promise("post-v2-data-import-accounts-bulk")

@@ -15,8 +15,7 @@ from api.bulk.receipts import BulkEnd, Summary, refused
 from api.description.openapi import MOMENT_PATTERN, openapi
 from api.operation import Operation
 from api.operations import OPERATIONS
-from checks import generated
-from checks.generated import CONTRACT, LIMITS_PAGE, contract_changes
+from checks.generated import CONTRACT, contract_changes
 from eventstore.aggregates.import_process import STATUSES
 from eventstore.aggregates.run import Mode
 from market.post_account import POST_ACCOUNT_BOOKS
@@ -25,7 +24,7 @@ from schemas.field_descriptions import structs_of
 from schemas.reading.shape import Shape
 from schemas.submission import read_submission
 from tests.support.make import NOON, encoded
-from tests.support.running import RunningService, wait_for
+from tests.support.running import RunningService
 
 API = Path(__file__).parent.parent.parent.parent / "api"
 DOCUMENT = openapi(OPERATIONS)
@@ -171,23 +170,6 @@ def test_every_refusal_of_a_body_shows_what_is_answered() -> None:
     shown = create["responses"]["400"]["content"]["application/json"]["examples"]
     refused = shown["account_failed_validation"]["value"]
     assert refused["external_account_number"] == ["External account number must be given."]
-
-
-def test_the_example_of_create_becomes_an_account(service: RunningService) -> None:
-    importer = service.importer()
-    create = next(o for o in OPERATIONS if o.name == "create_account")
-    account = create.example | {"import_supplier": importer.supplier}
-    assert importer.client.create(encoded(account)).status == 201
-    number = account["external_account_number"]
-    wait_for(lambda: importer.client.status(importer.supplier, number).body["status"] == "PROCESSED", "it exists")
-
-
-def test_a_missing_contract_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for page in ("CONTRACT", "ERRORS", "FIELDS", "LIMITS_PAGE"):
-        monkeypatch.setattr(generated, page, tmp_path / page)
-    (tmp_path / "LIMITS_PAGE").write_bytes(LIMITS_PAGE.read_bytes())
-    generated.main()
-    assert (tmp_path / "CONTRACT").read_bytes() == CONTRACT.read_bytes()
 
 
 @pytest.mark.promise("contract-evolves-additions")

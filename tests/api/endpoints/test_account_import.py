@@ -1,9 +1,7 @@
 """Validate, create and status over HTTP, against a running service."""
 
 import itertools
-import json
 import zlib
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -51,46 +49,25 @@ def test_an_account_is_created_and_its_status_can_be_read_at_once(importer: Impo
     assert datetime.fromisoformat(done["created_at"]).utcoffset() == timedelta(0)
 
 
-@pytest.mark.promise(
-    "post-v2-data-import", "failure-field-also-nested", "400-detail-code-errors", "400-account-failed-validation"
-)
+@pytest.mark.promise("post-v2-data-import", "post-v2-data-import-accounts", "create-validates-same-rules")
+@pytest.mark.promise("failure-field-also-nested", "400-detail-code-errors", "400-account-failed-validation")
+@pytest.mark.asvs("V2.3.3", "V16.5.3")
 def test_all_problems_come_at_once_as_list_and_as_tree(importer: Importer, account: dict[str, Any]) -> None:
-    spoilt = changed(account, 5, "customers", 0, "landline")
+    """Rules of the market and of the shape are checked together, and nothing of a refused request is stored."""
+    spoilt = changed(account, "+49 12", "customers", 0, "landline")
     spoilt = changed(spoilt, ..., "supply_addresses", 0, "supply_postcode")
     for send in (importer.client.validate, importer.client.create):
         answer = send(encoded(spoilt))
         assert answer.status == 400
         assert answer.body["code"] == "account_failed_validation"
         assert {(error["attr"], error["code"]) for error in answer.body["errors"]} == {
-            ("customers.0.landline", "invalid"),
+            ("customers.0.landline", "invalid_phone_number"),
             ("supply_addresses.0.supply_postcode", "required"),
         }
-        assert answer.body["customers"]["0"]["landline"] == ["Customers → landline must be a string, not a number."]
+        assert answer.body["customers"]["0"]["landline"] == ["The landline number must be a valid phone number."]
         [sentence] = answer.body["supply_addresses"]["0"]["supply_postcode"]
         assert sentence == "Supply addresses → supply postcode must be given."
     assert importer.client.status(importer.supplier, account["external_account_number"]).status == 404
-
-
-@pytest.mark.promise("post-v2-data-import-accounts", "create-validates-same-rules")
-def test_rules_of_the_market_are_answered_the_same_way(importer: Importer, account: dict[str, Any]) -> None:
-    answer = importer.client.validate(encoded(changed(account, "+49 12", "customers", 0, "landline")))
-    assert answer.body["errors"] == [
-        {
-            "attr": "customers.0.landline",
-            "code": "invalid_phone_number",
-            "detail": "The landline number must be a valid phone number.",
-        }
-    ]
-
-
-def test_sending_again_while_pending_changes_nothing(
-    service: RunningService, importer: Importer, account: dict[str, Any]
-) -> None:
-    later = {"schedule_window_start": (datetime.now(UTC) + timedelta(hours=1)).isoformat()}
-    body = encoded({"payload": account, "task_params": later})
-    assert [importer.client.create(body).status for _ in range(3)] == [201, 201, 201]
-    history = service.cli("history", importer.supplier, account["external_account_number"], "--json").stdout
-    assert [json.loads(line)["event"] for line in history.splitlines()] == ["ImportStaged"]
 
 
 @pytest.mark.promise("post-v2-data-import-accounts-when", "400-account-import-process")
@@ -109,42 +86,6 @@ def test_an_imported_account_is_refused_with_its_number(importer: Importer, acco
         assert (answer.status, answer.body) == (400, expected)
 
 
-def test_two_equal_submissions_at_the_same_moment_are_one_process(
-    service: RunningService, importer: Importer, account: dict[str, Any]
-) -> None:
-    body = encoded({"payload": account, "task_params": {"is_dry_run": False}})
-    with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(importer.client.create, [body] * 16))
-    codes = {answer.codes for answer in answers if answer.status != 201}
-    assert codes <= {("account_import_process_already_imported",)}
-    wait_until(importer, account, "PROCESSED")
-    history = service.cli("history", importer.supplier, account["external_account_number"], "--json").stdout
-    assert [json.loads(line)["event"] for line in history.splitlines()].count("ImportStaged") == 1
-
-
-def test_a_dry_run_ends_without_account_and_a_real_run_may_follow(importer: Importer, account: dict[str, Any]) -> None:
-    importer.client.create(encoded({"payload": account, "task_params": {"is_dry_run": True}}))
-    assert wait_until(importer, account, "DRY_RUN_SUCCEEDED")["service_identifier"] is None
-    importer.client.create(encoded(account))
-    wait_until(importer, account, "PROCESSED")
-
-
-def test_a_dry_run_never_displaces_a_creation_that_was_accepted(importer: Importer, account: dict[str, Any]) -> None:
-    later = {"schedule_window_start": (datetime.now(UTC) + timedelta(hours=1)).isoformat()}
-    assert importer.client.create(encoded({"payload": account, "task_params": later})).status == 201
-    for dry in ({"is_dry_run": True}, later | {"is_dry_run": True}):
-        answer = importer.client.create(encoded({"payload": account, "task_params": dry}))
-        assert (answer.status, answer.body["code"]) == (400, "account_import_process_in_progress")
-        assert "a creation is already scheduled" in answer.body["detail"]
-    assert importer.client.create(encoded(account)).status == 201, "a creation without window takes its place"
-    wait_for(
-        lambda: (
-            importer.client.status(importer.supplier, account["external_account_number"]).body["status"] == "PROCESSED"
-        ),
-        "the account is created",
-    )
-
-
 def test_a_schedule_window_is_waited_for(importer: Importer, account: dict[str, Any]) -> None:
     soon = datetime.now(UTC) + timedelta(seconds=2)
     window = {"schedule_window_start": soon.isoformat(), "schedule_window_end": (soon + timedelta(days=1)).isoformat()}
@@ -154,50 +95,12 @@ def test_a_schedule_window_is_waited_for(importer: Importer, account: dict[str, 
     assert datetime.fromisoformat(done["modified_at"]) >= soon
 
 
-@pytest.mark.promise("window-ends-past-refused")
-@pytest.mark.parametrize(
-    ("start", "end", "code"),
-    [
-        (-1, None, "schedule_window_start_in_past"),
-        (None, -1, "schedule_window_end_in_past"),
-        (None, 5 * 24, "schedule_window_end_too_far_in_future"),
-        (5, 4, "schedule_window_start__after_end"),
-    ],
-)
-def test_an_impossible_window_is_refused(
-    importer: Importer, account: dict[str, Any], start: int | None, end: int | None, code: str
-) -> None:
-    now = datetime.now(UTC)
-    window = {
-        f"schedule_window_{edge}": (now + timedelta(hours=hours)).isoformat()
-        for edge, hours in (("start", start), ("end", end))
-        if hours is not None
-    }
-    answer = importer.client.create(encoded({"payload": account, "task_params": window}))
-    assert answer.status == 400
-    assert answer.codes == (code,)
-
-
 @pytest.mark.promise("description-s-patterns-say")
 @pytest.mark.parametrize("external", ["A/B", "ä ö/ü?#%", "...", "%2F", "a+b", "日本"])
 def test_an_external_number_may_contain_anything(importer: Importer, account: dict[str, Any], external: str) -> None:
     account = changed(account, external, "external_account_number")
     assert importer.client.create(encoded(account)).status == 201
     assert wait_until(importer, account, "PROCESSED")["service_identifier"]
-
-
-@pytest.mark.promise("get-v2-data-import", "get-v1-data-import")
-def test_an_unknown_and_a_foreign_supplier_look_the_same(
-    service: RunningService, importer: Importer, account: dict[str, Any]
-) -> None:
-    foreign = service.importer()
-    for supplier in ("NOBODY", foreign.supplier):
-        answer = importer.client.create(encoded(changed(account, supplier, "import_supplier")))
-        assert answer.status == 400
-        assert [(e["attr"], e["code"]) for e in answer.body["errors"]] == [("import_supplier", "invalid_choice")]
-        read = importer.client.status(supplier, "X")
-        assert (read.status, read.body["code"]) == (404, "not_found")
-        assert importer.client.imported(supplier).body == []
 
 
 @pytest.mark.promise("every-error-once-also", "every-error-once-object")
@@ -228,7 +131,9 @@ def test_a_paused_supplier_takes_no_accounts_until_it_is_open_again(
     wait_for(lambda: paused.client.create(encoded(account)).status == 201, "it is open again")
 
 
-@pytest.mark.promise("get-v1-data-import", "get-v1-data-import-all")
+@pytest.mark.promise(
+    "get-v1-data-import", "get-v1-data-import-all", "get-v1-data-import-pending", "get-v1-data-import-imported"
+)
 def test_the_lists_and_the_transfer_status_agree_with_the_v2_status(service: RunningService) -> None:
     lister = service.importer()
     accounts = [an_account(lister.supplier, number) for number in range(1, 6)]

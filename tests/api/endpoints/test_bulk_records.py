@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.bulk import bulk, ndjson, number_of, wait_until_processed
-from tests.support.make import an_account, changed
+from tests.support.make import an_account
 from tests.support.post_account import RECORDS
 from tests.support.running import Importer, RunningService
 
@@ -60,13 +60,3 @@ def test_records_are_attached_once_and_replayed_afterwards(importer: Importer, f
         "replayed": 1,
         "refused": 0,
     }
-
-
-def test_other_content_under_the_same_reference_is_refused(importer: Importer) -> None:
-    [line] = lines_of(importer, "market_participant_invoice", 1)
-    bulk(importer, ndjson(line), path=PATHS["market_participant_invoice"])
-    other = changed(line, "9.99", "market_participant_invoice", "line_items", 0, "price")
-    [receipt] = bulk(importer, ndjson(other), path=PATHS["market_participant_invoice"]).receipts
-    assert receipt["status"] == "REFUSED"
-    errors = [(error["attr"], error["code"]) for error in receipt["errors"]]
-    assert errors == [("market_participant_invoice.non_field_errors", "unique")]

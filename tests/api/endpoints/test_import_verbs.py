@@ -131,9 +131,3 @@ def test_a_command_names_one_or_chooses_many(service: RunningService, arguments:
     refused = service.cli(*arguments, check=False)
     assert refused.returncode == 1
     assert "not both" in refused.stderr
-
-
-def test_a_refused_decision_ends_with_exit_code_1(service: RunningService, importer: Importer) -> None:
-    refused = service.cli("cancel", importer.supplier, "nothing", check=False)
-    assert refused.returncode == 1
-    assert "There is no import of nothing" in refused.stderr

@@ -2,13 +2,12 @@
 
 import urllib.error
 import urllib.request
-from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.make import an_account, encoded
-from tests.support.running import RunningService, free_port, processed, start_service, wait_for
+from tests.support.running import RunningService, processed, wait_for
 
 Found = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -90,20 +89,3 @@ def test_metrics_on_the_public_port_need_an_operators_key_for_all_suppliers_even
         assert refused.value.code == status
         refused.value.close()
     assert "importledger_imports" in metrics_of(service)
-
-
-@pytest.mark.promise("metrics-port-their-own")
-def test_a_port_of_its_own_shows_every_api_process_and_the_public_one_nothing(folder: Path) -> None:
-    port = free_port()
-    settings = {"IMPORTLEDGER_METRICS_PORT": str(port)}
-    with start_service(folder, "--api-processes", "2", environment=settings) as running:
-        assert running.raw("GET", "/metrics")[0] == 404
-
-        def roles() -> set[str]:
-            found = found_in(read(f"http://127.0.0.1:{port}/metrics"))
-            return {dict(labels)["role"] for name, labels in found if name == "importledger_append_queue"}
-
-        wait_for(lambda: roles() == {"api-1", "api-2", "relay", "worker-1"}, "all roles count")
-        taken = running.program("up", "--port", str(free_port()), "--data-dir", str(folder / "other"), check=False)
-        assert taken.returncode == 1
-        assert f"port {port} is taken" in taken.stderr

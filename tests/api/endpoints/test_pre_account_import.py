@@ -47,28 +47,19 @@ def test_a_participant_is_imported_once_and_never_changed_by_a_repeat(importer: 
 
 
 @pytest.mark.promise("post-v1-data-import")
-@pytest.mark.parametrize(
-    ("value", "path", "attr", "code"),
-    [
-        (..., ("code",), "code", "required"),
-        ("9900123456789", ("code",), "code", "invalid"),
-        (0, ("code",), "code", "min_value"),
-        (10**13, ("code",), "code", "max_value"),
-        (..., ("contact_details", 0, "category"), "contact_details.0.category", "required"),
-        ("x", ("contact_details", 0, "phone"), "contact_details.0.phone", "invalid_phone_number"),
-        ("x@", ("contact_details", 0, "email"), "contact_details.0.email", "invalid"),
-        ("soon", ("contact_details", 0, "valid_from"), "contact_details.0.valid_from", "invalid"),
-        (1, ("sector",), "sector", "unknown_field"),
-    ],
-)
-def test_a_wrong_participant_is_refused_with_a_list_alone(
-    importer: Importer, value: Any, path: tuple[str | int, ...], attr: str, code: str
-) -> None:
-    status, body = post(importer, "market-participant", changed(a_participant(), value, *path))
-    assert status == 400
-    assert set(body) == {"detail", "code", "errors"}
-    assert body["code"] == "validation_error"
-    assert [(error["attr"], error["code"]) for error in body["errors"]] == [(attr, code)]
+def test_a_wrong_participant_or_sheet_is_refused_with_a_list_alone(importer: Importer) -> None:
+    participant = changed(changed(a_participant(), "x", "contact_details", 0, "phone"), ..., "code")
+    sheet = changed(a_sheet(1), True, "is_price_sheet_unused")
+    found: dict[str, str] = {}
+    for path, sent in (("market-participant", participant), ("market-participant-fees", {"price_sheets": [sheet]})):
+        status, body = post(importer, path, sent)
+        assert (status, set(body), body["code"]) == (400, {"detail", "code", "errors"}, "validation_error")
+        found |= {error["attr"]: error["code"] for error in body["errors"]}
+    assert found == {
+        "code": "required",
+        "contact_details.0.phone": "invalid_phone_number",
+        "price_sheets.0.article_prices": "unused_price_sheet_with_prices",
+    }
 
 
 @pytest.mark.promise("post-v1-data-import-market")
@@ -103,50 +94,6 @@ def test_an_unknown_participant_is_named_by_index_and_nothing_is_imported(
         ("price_sheets.1.market_participant_code", "market_participant_not_found")
     ]
     assert sheets_stored(service, participant) == 0
-
-
-@pytest.mark.promise("post-v1-data-import-market")
-@pytest.mark.parametrize(
-    ("value", "path", "code"),
-    [
-        (True, ("is_price_sheet_unused",), "unused_price_sheet_with_prices"),
-        ([], ("article_prices",), "unused_price_sheet_with_prices"),
-        ({"lower_bound": 2, "upper_bound": 1}, ("article_prices", 0, "interval_zone"), "lower_bound_above_upper_bound"),
-        ({"upper_bound": 1}, ("article_prices", 0, "interval_zone"), "required"),
-        (12.5, ("active_from",), "invalid"),
-        (True, ("article_prices", 0, "price_cents"), "invalid"),
-        ("x" * 71, ("document_number",), "max_length"),
-        ([{"article_id": "1", "price_cents": "1"}] * 2, ("article_prices",), "children_with_duplicate_values"),
-    ],
-)
-def test_a_wrong_sheet_is_refused(importer: Importer, value: Any, path: tuple[str | int, ...], code: str) -> None:
-    status, body = fees(importer, changed(a_sheet(1), value, *path))
-    assert status == 400
-    assert [error["code"] for error in body["errors"]] == [code]
-
-
-def test_an_unused_sheet_has_no_prices(importer: Importer) -> None:
-    participant = import_participant(importer)
-    unused = changed(changed(a_sheet(participant), True, "is_price_sheet_unused"), [], "article_prices")
-    assert fees(importer, unused) == (201, {"price_sheets_imported": 1})
-
-
-def test_an_empty_list_imports_nothing(importer: Importer) -> None:
-    assert fees(importer) == (201, {"price_sheets_imported": 0})
-
-
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"price_sheets": 5}', b'{"price_sheets": [5]}', b"\xff"])
-def test_a_bad_body_is_refused(importer: Importer, body: bytes) -> None:
-    for path in ("market-participant", "market-participant-fees"):
-        status, answer = post(importer, path, body)
-        assert status == 400
-        assert answer["code"] in ("parse_error", "validation_error")
-
-
-def test_a_role_that_only_reads_may_not_import(service: RunningService) -> None:
-    auditor = service.importer(role="auditor")
-    assert post(auditor, "market-participant", a_participant())[0] == 403
-    assert fees(auditor)[0] == 403
 
 
 def test_a_document_that_one_request_names_twice_is_refused(importer: Importer) -> None:
@@ -287,13 +234,6 @@ def test_two_organisations_hold_the_same_market_partner_code_each(
         ("Others", "2", "somebody.else@example.com"),
         ("Testers", "1", "leitstelle@example.com"),
     ]
-
-
-@pytest.mark.promise("market-participants-price-sheets")
-def test_price_sheets_refer_to_no_participant_of_another_organisation(importer: Importer, other: Importer) -> None:
-    code = import_participant(importer)
-    status, body = fees(other, a_sheet(code))
-    assert (status, body["errors"][0]["code"]) == (400, "market_participant_not_found")
 
 
 @pytest.mark.promise("market-participants-price-sheets")

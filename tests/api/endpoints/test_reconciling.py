@@ -71,24 +71,6 @@ def test_a_certificate_is_signed_or_refused_and_its_totals_are_those_of_the_tabl
     assert [error["attr"] for error in refused.body["errors"]] == ["customers"]
 
 
-@pytest.mark.promise("worker-adds-up-run")
-def test_an_account_that_was_deleted_by_hand_is_missed(service: RunningService, importer: Importer) -> None:
-    totals = asked_again(importer, "GET", "totals/").body
-    with psycopg.connect(admin_url(service)) as connection:
-        connection.execute(
-            "DELETE FROM platform.service_account WHERE account_number = (SELECT min(account_number)"
-            " FROM platform.service_account WHERE import_supplier = %s)",
-            (importer.supplier,),
-        )
-    cancelled, _ = ask(importer, "POST", "totals/cancel/")
-    assert (cancelled.status, set(cancelled.body)) == (200, PROGRESS)
-    refused = asked_again(importer, "POST", "certificate/", totals)
-    assert refused.status == 409
-    attrs = {error["attr"] for error in refused.body["errors"]}
-    assert "accounts" in attrs
-    assert len([attr for attr in attrs if attr.startswith("buckets.")]) == 1
-
-
 @pytest.mark.promise("get-run-totals-post-run", "post-run-totals-cancel")
 def test_a_job_that_takes_longer_than_a_request_waits_says_how_far_it_is_and_can_be_cancelled(
     service: RunningService, importer: Importer
@@ -134,26 +116,6 @@ def test_a_job_that_has_failed_is_said_once_and_the_next_request_tries_again(
     assert (answer.status, response_headers["retry-after"]) == (503, "60")
     assert "secret" not in str(answer.body)
     assert asked_again(importer, "GET", "totals/").status == 200
-
-
-@pytest.mark.promise("get-run-totals-post-run")
-@pytest.mark.parametrize("query", ["spread=true", "part=1"])
-def test_a_parameter_that_does_not_exist_is_refused(importer: Importer, query: str) -> None:
-    for method, path, body in (
-        ("GET", "totals/", None),
-        ("POST", "totals/cancel/", None),
-        ("POST", "certificate/", {}),
-        ("POST", "differences/", {}),
-    ):
-        answer, _ = ask(importer, method, f"{path}?{query}", body)
-        assert answer.status == 400
-        assert answer.body["errors"][0]["attr"] == query.split("=")[0]
-
-
-def test_what_is_no_manifest_starts_no_job(importer: Importer) -> None:
-    assert ask(importer, "POST", "certificate/", [])[0].status == 400
-    unknown = f"{RUNS}/{importer.supplier}/none/totals/"
-    assert importer.request("GET", unknown)[0].status == 404
 
 
 def disclosures(auditor: Importer, number: str) -> list[dict[str, Any]]:

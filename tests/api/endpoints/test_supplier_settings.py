@@ -51,15 +51,6 @@ def test_undocumented_fields_are_dropped_and_each_drop_is_recorded(service: Runn
     assert sorted(dropped) == ["customers.0.shoe_size", "loyalty_tier"]
 
 
-def test_what_is_wrong_beside_a_dropped_field_is_still_refused(service: RunningService) -> None:
-    importer = service.importer()
-    set_to(importer, "unknown-fields=ignore")
-    account = changed(an_account(importer.supplier), "x", "loyalty_tier")
-    account = changed(account, "999999.99", "transfer_balance")
-    expected = ("ledger_balances_not_equal_to_transfer_balance",)
-    wait_for(lambda: importer.client.create(encoded(account)).codes == expected, "the rule over the account is asked")
-
-
 def test_a_supplier_for_dry_runs_takes_nothing_else(service: RunningService) -> None:
     importer = service.importer()
     account = an_account(importer.supplier)
@@ -84,12 +75,6 @@ def test_a_setting_that_does_not_exist_is_named(service: RunningService, setting
     assert repr(setting) in refused.stderr
     key = setting.partition("=")[0]
     assert (f"{key}=" if key in SUPPLIER_SETTINGS else "there is no setting") in refused.stderr
-
-
-@pytest.mark.promise("unknown-supplier-wrong-case")
-def test_a_supplier_that_does_not_exist_has_no_settings(service: RunningService) -> None:
-    assert service.cli("supplier", "set", "NEVER", "strictness=strict", check=False).returncode == 1
-    assert "no import supplier NEVER" in service.cli("supplier", "show", "NEVER", check=False).stderr
 
 
 def test_documents_are_not_checked_without_a_root(service: RunningService) -> None:
