@@ -12,7 +12,7 @@ from contextlib import ExitStack
 import psutil
 import pytest
 
-from tests.hostile.catalogue import CHUNKED, HOSTILE, Hostile, head
+from tests.hostile.catalogue import CHUNKED, HOSTILE, Hostile
 from tests.hostile.measure import (
     MAX_ANSWER_BYTES,
     MAX_MEMORY_BYTES,
@@ -26,7 +26,7 @@ from tests.hostile.measure import (
 )
 from tests.hostile.streams import STREAMS
 from tests.support.bulk import bulk, ndjson, wait_for_helpers
-from tests.support.make import an_account, encoded
+from tests.support.make import an_account
 from tests.support.running import Importer, RunningService
 
 IS_WHOLE = "FUZZ_REQUESTS" in os.environ
@@ -107,24 +107,6 @@ def test_several_connections_of_one_key_cannot_stop_the_others(
     assert seen.memory_bytes <= MAX_MEMORY_BYTES * CONNECTIONS
 
 
-@pytest.mark.promise("judging-stops-when-answer")
-def test_many_unknown_names_are_counted_in_the_answer(importer: Importer) -> None:
-    account = an_account(importer.supplier) | {f"unknown_field_{n:08}": "x" for n in range(312_165)}
-    answer = importer.client.validate(encoded(account))
-    assert (answer.status, answer.body["errors_truncated"]) == (400, True)
-    assert len(answer.body["errors"]) == 1_000
-    assert answer.body["errors"][-1]["left_out"] == 312_165 - 999
-    assert "311166" in answer.body["errors"][-1]["detail"]
-
-
-@pytest.mark.promise("keys-paths-cut-looks", "undocumented-names-look-like")
-def test_a_name_that_is_a_path_is_a_problem_and_no_error(importer: Importer) -> None:
-    answer = importer.client.validate(b'{"x": 1, "x.non_field_errors.y": 1}')
-    assert answer.status == 400
-    assert {"x", "x.non_field_errors.y"} <= {problem["attr"] for problem in answer.body["errors"]}
-    assert "errors_truncated" not in answer.body
-
-
 @pytest.mark.promise("gzip-where-supported-415")
 @pytest.mark.asvs("V5.2.2")
 def test_a_compressed_body_is_of_no_supported_kind(importer: Importer) -> None:
@@ -134,19 +116,6 @@ def test_a_compressed_body_is_of_no_supported_kind(importer: Importer) -> None:
     assert {name.lower(): value for name, value in headers.items()}["accept-encoding"] == "identity"
     plain, _ = importer.request("POST", path, an_account(importer.supplier), {"Content-Encoding": "identity"})
     assert plain.status == 200
-
-
-@pytest.mark.promise("known-cannot-fill-budget")
-def test_token_requests_that_never_end_take_no_room_from_importers(service: RunningService, importer: Importer) -> None:
-    host, port = service.base_url.removeprefix("http://").split(":")
-    begun = head("POST", "/v1/graphql/", "", "Content-Length: 10000000") + b" " * 30_000
-    with ExitStack() as connections:
-        for connection in many(begun, 300, (host, int(port))):
-            connections.enter_context(connection)
-        large = json.dumps(an_account(importer.supplier) | {"sales_channel": " " * 5_000_000}).encode()
-        for number in range(1, 6):  # the client's tries are over before a body is cut for its slowness
-            assert importer.client.create(encoded(an_account(importer.supplier, number))).status == 201
-            assert importer.client.validate(large).status == 400
 
 
 @pytest.mark.promise("headers-trailers-many-connections")
