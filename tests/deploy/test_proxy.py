@@ -1,6 +1,5 @@
 """TLS: a real HAProxy, with the configuration of docs/how-to/proxy.md, in front of a service."""
 
-import json
 import re
 from collections.abc import Iterator
 from functools import partial
@@ -17,7 +16,7 @@ from cli.service.settings import Settings
 from console.access.transport import Transport
 from tests.support.folders import temporary_folder
 from tests.support.make import an_account, encoded
-from tests.support.proxies import Proxy, haproxy_before, sign_in_through, with_haproxy
+from tests.support.proxies import Proxy, haproxy_before, with_haproxy
 from tests.support.running import RunningService, free_port, processed, start_service, wait_for
 
 ROOT = Path(__file__).parent.parent.parent
@@ -109,15 +108,6 @@ def proxied() -> Iterator[Proxied]:
             haproxy_before(behind, folder, port, more=bare) as proxy,
         ):
             yield Proxied(service, proxy, bare_port)
-
-
-@pytest.mark.asvs("V3.3.1", "V3.3.3", "V3.4.1", "V4.1.2", "V12.1.1", "V12.2.1")
-@with_haproxy
-def test_the_configuration_of_haproxy_leads_to_the_console_over_tls(proxied: Proxied) -> None:
-    user = ("anna@example.org", "--organisation", "Platform", "--role", "operator", "--supplier", "*")
-    link = json.loads(proxied.service.cli("user", "create", *user, "--json").stdout)["link"]
-    sign_in_through(proxied.proxy, link)
-    assert link.split("/")[-2] not in (proxied.proxy.folder / "log").read_text()
 
 
 @pytest.mark.asvs("V4.1.3", "V15.3.4")

@@ -1,4 +1,5 @@
-"""Recipes of systemd, compose and Kubernetes: each role runs as a process with the command and settings of its recipe.
+"""Recipes of systemd, compose and Kubernetes: each role runs as a process with the command and settings of its recipe,
+and has the secrets that it needs and no other.
 
 No systemd, docker or cluster is needed. Hosts, folders of volumes and ports are replaced by those of this machine.
 Commands, settings, health checks and the verbs of the documents are those of the files.
@@ -22,6 +23,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.sql import SQL, Identifier
 
 from cli.main import importledger
+from cli.service.settings import SECRETS as SECRET_SETTINGS
 from cli.service.settings import Settings, unknown_setting
 from embedded.postgres import PostgresUrls
 from embedded.redis import redis_program
@@ -29,7 +31,7 @@ from tests.support.databases import drop, renamed
 from tests.support.folders import ROOT
 from tests.support.make import an_account, encoded
 from tests.support.proxies import haproxy_before, sign_in_through, with_haproxy
-from tests.support.running import free_port, program, start_role, wait_for
+from tests.support.running import RunningService, free_port, program, start_role, wait_for
 
 ROLES = ("api", "relay", "worker")
 KUBERNETES = ROOT / "deploy" / "kubernetes"
@@ -175,6 +177,43 @@ def test_every_command_and_setting_of_a_recipe_exists(name: str) -> None:
         Settings.from_environment(plain)
 
 
+REQUESTS, TOKENS, SEALING = (f"IMPORTLEDGER_{name}_KEY" for name in ("REQUEST", "TOKEN", "SEALING"))
+OWNER, CHECKPOINTS, MAIL = "DATABASE_ADMIN_URL", "IMPORTLEDGER_CHECKPOINTS_URL", "IMPORTLEDGER_SMTP_URL"
+WATCHED = {*SECRET_SETTINGS, CHECKPOINTS} - {"DATABASE_URL", "REDIS_URL"}
+"""Secrets of some roles. Every role has its database role and Redis as well."""
+NEEDED = {
+    "api": {TOKENS, REQUESTS},
+    "relay": {OWNER, REQUESTS, SEALING, CHECKPOINTS},
+    "worker": {MAIL},
+    "migrate": {OWNER},
+}
+
+
+def watched(environment: Mapping[str, str]) -> set[str]:
+    return {name.removesuffix("_FILE") for name, value in environment.items() if value} & WATCHED
+
+
+@pytest.mark.promise("secrets-of-each-role")
+@pytest.mark.asvs("V13.2.2", "V13.3.2")
+@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("role", NEEDED)
+def test_a_role_is_given_the_secrets_that_it_needs_and_no_other(name: str, role: str) -> None:
+    given = watched(RECIPES[name]().settings[role])
+    assert given | {MAIL} == NEEDED[role] | {MAIL}, "where there is a mail server, workers know it"
+    assert MAIL not in given or role == "worker"
+
+
+@pytest.mark.promise("secrets-of-each-role")
+@pytest.mark.asvs("V13.3.2")
+def test_up_gives_each_role_the_secrets_that_it_needs_and_no_other(service: RunningService) -> None:
+    given: dict[str, set[str]] = {}
+    for role in ROLES:
+        for process in service.processes(role):
+            given.setdefault(role, set()).update(watched(process.environ()))
+    expected = {role: NEEDED[role] - {MAIL, CHECKPOINTS, SEALING} for role in ROLES}
+    assert given == expected, "the sealing key stays in the data folder"
+
+
 class Running(msgspec.Struct, frozen=True):
     """Running roles of a recipe on this machine."""
 
@@ -265,6 +304,7 @@ def answer(url: str) -> tuple[int, str]:
         connection.close()
 
 
+@pytest.mark.asvs("V3.3.1", "V3.3.3", "V3.4.1", "V4.1.2", "V12.1.1", "V12.2.1")
 @with_haproxy
 def test_a_recipe_leads_to_a_console_behind_tls_and_to_accounts_on_the_platform(running: Running, folder: Path) -> None:
     for role, address in running.recipe.ready.items():
@@ -282,7 +322,9 @@ def test_a_recipe_leads_to_a_console_behind_tls_and_to_accounts_on_the_platform(
     [words] = re.findall(r"^docker compose exec relay importledger (user create .*\n.*)$", DOCUMENT, re.M)
     with haproxy_before(running.ports["api"], folder / "proxy", running.ports["proxy"]) as proxy:
         user = words.replace("\\\n", "").replace("'", "").split()
-        sign_in_through(proxy, running.cli("relay", *user)["link"])
+        link = str(running.cli("relay", *user)["link"])
+        sign_in_through(proxy, link)
+        assert link.split("/")[-2] not in (proxy.folder / "log").read_text()
         running.cli("relay", "supplier", "create", "NORDWIND")
         key = running.cli("relay", "key", "create", "Nordwind", "--supplier", "NORDWIND")["api_key"]
         with proxy.browser() as browser:

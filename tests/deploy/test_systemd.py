@@ -79,10 +79,11 @@ def test_the_user_of_the_roles_is_created(tmp_path: Path) -> None:
     assert user.endswith(":/var/lib/importledger:/usr/sbin/nologin")
 
 
-def test_only_the_migration_and_the_relay_have_the_owners_rights() -> None:
+def test_units_have_no_root_and_no_password_and_the_relay_alone_has_the_checkpoints() -> None:
     for unit in SERVICES:
         text = unit.read_text()
-        assert ("admin.env" in re.sub(r"^#.*", "", text, flags=re.M)) == unit.stem.endswith(("-migrate", "-relay"))
+        is_closed = "InaccessiblePaths=-/var/lib/importledger/checkpoints" in text
+        assert is_closed == (unit.stem != "importledger-relay")
         assert {"User=importledger", "LimitCORE=0"} <= set(text.splitlines())
         assert "PASSWORD" not in text
 
