@@ -3,7 +3,6 @@
 The types are generated from Grafana's sources. Unknown names are dropped, so that a mistyped name is a loss here.
 """
 
-import copy
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,15 +49,3 @@ def test_grafanas_types_load_a_dashboard_and_lose_nothing(file: Path) -> None:
         assert isinstance(panel.options, OPTIONS[panel.type_val])
         assert panel.targets
         assert all(isinstance(target, prometheus.Dataquery) and target.expr for target in panel.targets)
-
-
-@pytest.mark.parametrize(
-    ("place", "name"), [((), "refrsh"), (("fieldConfig", "defaults"), "units"), (("targets", 0), "legend")]
-)
-def test_a_name_that_grafana_does_not_know_is_found(place: tuple[str | int, ...], name: str) -> None:
-    board = copy.deepcopy(json.loads(BOARDS[0].read_text()))
-    at: Any = board["panels"][0]
-    for step in place:
-        at = at[step]
-    at[name] = "x"
-    assert list(lost(board, written(board))) == [".".join(str(step) for step in ("panels", 0, *place, name))]
