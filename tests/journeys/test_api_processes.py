@@ -1,8 +1,8 @@
-"""Several api processes on one port share suppliers, keys, limits, readiness and refused attempts."""
+"""Several api processes on one port share suppliers, keys, readiness and metrics."""
 
 import http.client
+import re
 import signal
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,8 +14,8 @@ import pytest
 
 from api.access.api_key import API_KEY
 from tests.support.folders import temporary_folder
-from tests.support.make import an_account, changed, encoded
-from tests.support.running import RunningService, start_service, wait_for
+from tests.support.make import an_account, encoded
+from tests.support.running import RunningService, free_port, start_service, wait_for
 
 ACCOUNTS = "/v2/data-import/accounts/"
 
@@ -54,8 +54,21 @@ def exchange(
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[RunningService]:
-    with temporary_folder() as folder, start_service(folder, "--api-processes", "2") as service:
+    settings = {"IMPORTLEDGER_METRICS_PORT": str(free_port())}
+    with temporary_folder() as folder, start_service(folder, "--api-processes", "2", environment=settings) as service:
         yield service
+
+
+@pytest.mark.promise("metrics-port-their-own")
+def test_a_metrics_port_shows_every_process_and_the_public_port_nothing(running: RunningService) -> None:
+    assert running.raw("GET", "/metrics")[0] == 404
+    port = running.environment["IMPORTLEDGER_METRICS_PORT"]
+
+    def roles() -> set[str]:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+            return set(re.findall(r'^importledger_append_queue\{role="([\w-]+)"\}', answer.read().decode(), re.M))
+
+    wait_for(lambda: roles() == {"api-1", "api-2", "relay", "worker-1"}, "all roles count")
 
 
 def test_two_api_processes_serve_one_port(running: RunningService) -> None:
@@ -78,9 +91,7 @@ def test_each_of_two_api_processes_knows_what_the_other_does(running: RunningSer
         assert running.processes(role)
     with connected(running) as connections:
         _directory_is_right(running, connections)
-        _limits_are_right(running, connections)
         _readiness_is_right(Path(running.environment["IMPORTLEDGER_DATA_DIR"]), connections)
-        _attempts_are_right(running, connections)
 
 
 def _directory_is_right(running: RunningService, connections: dict[int, http.client.HTTPConnection]) -> None:
@@ -101,24 +112,6 @@ def _directory_is_right(running: RunningService, connections: dict[int, http.cli
     wait_for(lambda: validated() == {401}, "the key is void in both")
 
 
-def _limits_are_right(running: RunningService, connections: dict[int, http.client.HTTPConnection]) -> None:
-    """The rate limit of a key counts requests to both."""
-    supplier = running.importer().supplier
-    path = f"/v1/data-import/pending-account-import-processes/{supplier}/"
-
-    def is_shared() -> bool:
-        """Measure with a new key. A process whose Redis does not answer in time counts alone."""
-        made = running.cli("key", "create", "Slow", "--supplier", supplier, "--rate", "1/s", "--json")
-        api_key = msgspec.json.decode(made.stdout)["api_key"]
-        began, taken = time.monotonic(), 0
-        for _ in range(10):
-            answers = [exchange(connection, "GET", path, None, api_key) for connection in connections.values()]
-            taken += [status for status, _ in answers].count(200)
-        return 1 <= taken <= 1 + time.monotonic() - began
-
-    wait_for(is_shared, "both processes together keep the rate")
-
-
 def _readiness_is_right(folder: Path, connections: dict[int, http.client.HTTPConnection]) -> None:
     """Both report a role that ends after each start."""
     file = folder / "secrets" / "dying_roles.json"
@@ -128,17 +121,3 @@ def _readiness_is_right(folder: Path, connections: dict[int, http.client.HTTPCon
     ready = [exchange(connection, "GET", "/readyz") for connection in connections.values()]
     assert [status for status, _ in dying + ready] == [503, 503, 200, 200]
     assert all("worker-1" in answer["detail"] for _, answer in dying)
-
-
-def _attempts_are_right(running: RunningService, connections: dict[int, http.client.HTTPConnection]) -> None:
-    """Attempts that either process has refused are found."""
-    importer = running.importer()
-    account = changed(an_account(importer.supplier), "x", "transfer_balance")
-    for connection in connections.values():
-        assert exchange(connection, "POST", ACCOUNTS, encoded(account), importer.api_key)[0] == 400
-
-    def attempts() -> int:
-        found = running.cli("search", account["external_account_number"], "--supplier", importer.supplier, "--json")
-        return sum("refused" in msgspec.json.decode(line) for line in found.stdout.splitlines())
-
-    wait_for(lambda: attempts() == 2, "both attempts are found")

@@ -1,26 +1,16 @@
 """A backup that is taken under load is restored elsewhere with everything that was acknowledged before it."""
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
-import pytest
 
-from tests.support.folders import temporary_folder
 from tests.support.make import an_account, changed, encoded
 from tests.support.post_account import PATHS, RECORDS
 from tests.support.running import Importer, cli, processed, start_service, wait_for
 from tests.support.whole import admin_url, assert_whole
 
 BEFORE = 60
-
-
-@pytest.fixture(scope="module")
-def backed_up() -> Iterator[tuple[Path, Importer, list[str]]]:
-    """A backup that was taken while accounts arrived, and the accounts that were acknowledged before it began."""
-    with temporary_folder() as folder:
-        yield folder / "backup", *taken_under_load(folder)
 
 
 def taken_under_load(folder: Path) -> tuple[Importer, list[str]]:
@@ -71,10 +61,9 @@ def attach_records(importer: Importer) -> None:
             assert importer.request("POST", PATHS[kind], version)[0].status == 201
 
 
-def test_what_was_acknowledged_before_the_backup_is_there_and_goes_on(
-    folder: Path, backed_up: tuple[Path, Importer, list[str]]
-) -> None:
-    backup, importer, acknowledged = backed_up
+def test_what_was_acknowledged_before_the_backup_is_there_and_goes_on(folder: Path) -> None:
+    importer, acknowledged = taken_under_load(folder)
+    backup = folder / "backup"
     environment = {"IMPORTLEDGER_DATA_DIR": str(folder / "second")}
     (folder / "second").mkdir()
     page = str(backup / "checkpoint.note")

@@ -3,18 +3,13 @@
 import contextlib
 import http.client
 import signal
-import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
-import psycopg
 import pytest
 
 from embedded.postgres import MALLOC
-from eventstore.log import locks
-from eventstore.log.group_commit import ANSWER_TIMEOUT_S
 from importledger_client.book import book
 from lab.faults.world import suspended
 from tests.support.bulk import BULK, bulk, ndjson
@@ -22,7 +17,7 @@ from tests.support.folders import temporary_folder
 from tests.support.importing import Answer, ImportClient
 from tests.support.make import an_account, encoded
 from tests.support.running import Importer, RunningService, free_port, is_ready, processed, start_service, wait_for
-from tests.support.whole import admin_url, assert_whole
+from tests.support.whole import assert_whole
 
 ACCOUNTS = 120
 KILLED_AFTER = 20
@@ -74,6 +69,33 @@ def test_killing_one_process_under_load_loses_nothing(running: RunningService, r
     wait_for(is_replaced, "it is started again")
 
 
+@pytest.mark.promise("bulk-request-cut-api")
+def test_an_api_that_is_killed_loses_no_account_that_had_a_receipt(running: RunningService) -> None:
+    importer = running.importer()
+    accounts = [an_account(importer.supplier, number) for number in range(1, ACCOUNTS + 1)]
+    [process] = running.processes("api")
+    connection = running.connection(60)
+
+    def lines_until_some_have_receipts() -> Iterator[bytes]:
+        yield ndjson(*accounts[:-1])
+        received = b""
+        while received.count(b'"PENDING"') < KILLED_AFTER:
+            received += connection.sock.recv(65_536)
+        process.send_signal(signal.SIGKILL)
+        yield ndjson(accounts[-1])
+
+    headers = {"Authorization": f"Token {importer.api_key}"}
+    with contextlib.suppress(OSError):
+        connection.request("POST", BULK, lines_until_some_have_receipts(), headers, encode_chunked=True)
+    connection.close()
+    wait_for(lambda: is_ready(running.base_url), "the api is started again")
+    summary = bulk(importer, ndjson(*accounts)).summary
+    assert summary is not None
+    assert (summary["lines"], summary["refused"]) == (ACCOUNTS, 0)
+    assert summary["replayed"] >= KILLED_AFTER
+    wait_for(lambda: processed(importer) == ACCOUNTS, "all accounts exist, once each", 120)
+
+
 @pytest.mark.promise("members-counts-run-stored")
 def test_a_run_loses_no_member_when_the_api_is_killed_after_its_receipts(running: RunningService) -> None:
     """The body is still open, so nothing was stored at its end."""
@@ -112,47 +134,16 @@ def test_a_run_loses_no_member_when_the_api_is_killed_after_its_receipts(running
     assert members() == expected
 
 
-def test_lines_whose_counts_are_stored_slowly_count_once(running: RunningService) -> None:
-    """The log's lock is held for longer than a request waits for an answer of the database."""
-    importer = running.importer()
-    accounts = [an_account(importer.supplier, number) for number in range(1, 11)]
-    answers = []
-
-    def validate() -> None:
-        answers.append(bulk(importer, ndjson(*accounts), "?mode=validate&run=slow"))
-
-    validating = threading.Thread(target=validate)
-    with psycopg.connect(admin_url(running)) as connection:
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.LOG,))
-        validating.start()
-        time.sleep(2 * ANSWER_TIMEOUT_S)
-    validating.join()
-    assert answers[0].statuses == ["VALID"] * len(accounts)
-
-    def counted() -> int:
-        answer, _ = importer.request("GET", f"/v2/data-import/runs/{importer.supplier}/slow/")
-        return int(answer.body["by_status"].get("VALID", 0)) if answer.status == 200 else 0
-
-    wait_for(lambda: counted() > 0, "the counts are there")
-    time.sleep(2)  # a second append would follow within a second
-    assert counted() == len(accounts)
-
-
-def test_after_a_kill_of_the_whole_tree_the_next_start_just_works_and_stops_cleanly_when_it_is_asked(
+def test_a_supervisor_that_is_killed_takes_its_programs_along_and_the_next_start_works_and_stops_cleanly(
     folder: Path,
 ) -> None:
     port = free_port()
-    with start_service(folder, port=port) as first:
+    with start_service(folder, "--api-processes", "2", port=port) as first:
         importer = first.importer()
         assert first.process is not None
         tree = psutil.Process(first.process.pid)
         family = [tree, *tree.children(recursive=True)]
         acknowledged: list[str] = []
-
-        def kill_all() -> None:
-            for member in family:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    member.send_signal(signal.SIGKILL)
 
         entries = list(book(importer.supplier, ACCOUNTS))
         for entry in entries:
@@ -162,7 +153,7 @@ def test_after_a_kill_of_the_whole_tree_the_next_start_just_works_and_stops_clea
             except OSError:
                 break
             if len(acknowledged) == KILLED_AFTER:
-                threading.Thread(target=kill_all).start()  # while more are under way
+                tree.kill()  # while more are under way
         assert not psutil.wait_procs(family, timeout=60)[1]
         importer.client.close()
     assert acknowledged
@@ -186,18 +177,6 @@ def test_every_role_ends_after_a_signal_while_postgres_and_redis_hang(running: R
         _, alive = psutil.wait_procs(roles, timeout=60)
         assert alive == []
     wait_for(lambda: is_ready(running.base_url), "the service is ready again")
-
-
-def test_a_supervisor_that_is_killed_takes_its_programs_along(folder: Path) -> None:
-    with start_service(folder, "--api-processes", "2") as service:
-        assert service.process is not None
-        importer = service.importer()
-        assert importer.client.create(encoded(an_account(importer.supplier, 1))).status == 201
-        wait_for(lambda: processed(importer) == 1, "every role has started")
-        children = psutil.Process(service.process.pid).children(recursive=True)
-        service.process.kill()
-        _, alive = psutil.wait_procs(children, timeout=60)
-        assert alive == []
 
 
 def test_a_second_service_on_the_same_folder_is_refused(running: RunningService) -> None:

@@ -69,36 +69,10 @@ def test_a_proof_is_checked_without_us(own_service: RunningService, folder: Path
     assert "kept by you" in holds.stdout
     assert holds.stdout.count("included") >= 8
     assert holds.stdout.count("matches") == 5
-    other = own_service.cli("proof", importer.supplier, "NOBODY", "-o", str(folder / "y.zip"), check=False)
-    assert (other.returncode, "There is no import of NOBODY" in other.stderr) == (1, True)
-    for name, old, new in (
-        ("events.ndjson", b'"caused_by":"', b'"caused_by":"x'),
-        ("events.ndjson", b"import_processed.v1", b"import_cancelled.v1"),
-        ("proof.json", b'"inclusion"', b'"exclusion"'),
-        ("log.vkey", b"importledger/", b"importledgex/"),
-    ):
-        altered(archive, folder / "z.zip", name, old, new)
-        fails = audited(folder, str(folder / "z.zip"))
-        assert (fails.returncode, "NOT PROVED" in fails.stderr) == (1, True), name
-    events = zipfile.ZipFile(archive).read("events.ndjson")
-    second = next(line for line in events.splitlines(keepends=True) if json.loads(line)["version"] == 2)
-    altered(archive, folder / "z.zip", "events.ndjson", second, b"")
-    shortened = audited(folder, str(folder / "z.zip"), *trusted)
-    assert (shortened.returncode, "the events [2] were left out" in shortened.stderr) == (1, True)
     without_key = own_service.cli("verify", "--all", "--against", str(folder / "kept.note"))
     assert "payloads match their digests" in without_key.stdout
     whole = json.loads(own_service.cli("verify", "--json").stdout)
     assert (whole["problems"], whole["unanchored"]) == ([], 0)
-
-
-def altered(archive: Path, other: Path, changed_name: str, old: bytes, new: bytes) -> None:
-    with zipfile.ZipFile(archive) as source, zipfile.ZipFile(other, "w") as target:
-        for name in source.namelist():
-            content = source.read(name)
-            if name == changed_name:
-                assert old in content
-                content = content.replace(old, new)
-            target.writestr(name, content)
 
 
 @pytest.mark.promise("erasure-table-any-schema", "contacts-market-participants-erased")

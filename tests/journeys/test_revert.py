@@ -97,30 +97,3 @@ def test_a_repeated_request_stages_a_reverted_account_again_and_its_record_is_re
     assert importer.request("POST", PATHS["delivery_note"], note)[0].status == 201
     kept = verb(importer, "revert", external, "--yes", "--reason", "r")
     assert (kept["reverted"], kept["kept_by_reason"]) == (0, {"post_account_data": 1})
-
-
-@pytest.mark.promise("revert-takes-back")
-def test_numbers_in_a_file_are_reverted_and_those_of_other_runs_and_suppliers_stay(
-    importer: Importer, folder: Path
-) -> None:
-    other = importer.service.importer()
-    for each in (importer, other):
-        for number in (401, 402):
-            body = an_account(each.supplier, number)
-            assert each.request("POST", f"{CREATE}?run=shared", body)[0].status == 201
-        last = str(an_account(each.supplier, 402)["external_account_number"])
-        wait_for(
-            lambda each=each, last=last: each.client.status(each.supplier, last).body["status"] == "PROCESSED",  # type: ignore[misc]
-            "processed",
-        )
-    numbers = folder / "numbers.txt"
-    numbers.write_text(f"{an_account(importer.supplier, 401)['external_account_number']}\nunknown\n")
-    words = ("revert", "--file", str(numbers))
-    assert verb(importer, *words) == {"revertible": 1, "kept": 0, "failed": 1, "kept_by_reason": {}}
-    assert verb(importer, *words, "--yes", "--reason", "r")["reverted"] == 1
-    assert verb(importer, "revert", "--run", "shared", "--yes", "--reason", "r")["reverted"] == 1
-    assert processed(other) == 2
-    refused = importer.service.cli("revert", importer.supplier, "--run", "nowhere", check=False)
-    assert (refused.returncode, "There is no run nowhere" in refused.stderr) == (1, True)
-    for wrong in (("--run", "shared", "--yes"), ("--run", "shared", "--file", str(numbers)), ()):
-        assert importer.service.cli("revert", importer.supplier, *wrong, check=False).returncode != 0

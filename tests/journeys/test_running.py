@@ -10,7 +10,6 @@ import pytest
 from embedded.postgres import PostgresUrls
 from importledger_client.book import book
 from tests.support.importing import ImportClient
-from tests.support.make import an_account, encoded
 from tests.support.prepared import prepare
 from tests.support.running import (
     NICENESS,
@@ -74,24 +73,6 @@ def test_what_is_done_afterwards_yields_to_intake(service: RunningService, role:
     autogroup = Path(f"/proc/{process.pid}/autogroup")
     if autogroup.exists():
         wait_for(lambda: autogroup.read_text().split()[-1] == str(niceness), "its session yields")
-
-
-def test_the_history_says_what_happened_when_and_by_whom(service: RunningService) -> None:
-    importer = service.importer()
-    account = an_account(importer.supplier)
-    importer.client.create(encoded(account))
-    external = account["external_account_number"]
-    wait_for(lambda: importer.client.status(importer.supplier, external).body["status"] == "PROCESSED", "processed")
-    lines = service.cli("history", importer.supplier, external, "--json").stdout.splitlines()
-    events = [json.loads(line) for line in lines]
-    assert [event["event"] for event in events] == ["ImportStaged", "ImportStarted", "ImportProcessed"]
-    assert [event["version"] for event in events] == [1, 2, 3]
-    assert events[0]["by"].startswith("Testers:")
-    assert events[1]["by"].startswith("worker:")
-    assert len(events[0]["payload_sha256"]) == 64
-    assert account["customers"][0]["family_name"] not in "".join(lines)
-    readable = service.cli("history", importer.supplier, external).stdout
-    assert "ImportProcessed" in readable
 
 
 def test_suppliers_are_listed_with_their_status(service: RunningService) -> None:

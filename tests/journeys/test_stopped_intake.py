@@ -1,29 +1,19 @@
 """A log that is older than its checkpoints stops the intake until an operator decides."""
 
-import contextlib
 import json
-import subprocess
-import threading
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
-from embedded.folder import DataFolder
 from embedded.postgres import PostgresUrls
-from embedded.service import Service
-from eventstore.aggregates.import_process import StartImport, stream_of
 from eventstore.clock import now
-from eventstore.log.intake_stop import note_comparison
-from eventstore.log.ledger import Ledger
 from eventstore.proof.checkpoints import CheckpointCopies, LogKey
-from projections import INLINE
 from tests.support.folders import temporary_folder
 from tests.support.importing import ImportClient
-from tests.support.make import an_account, encoded, stage
+from tests.support.make import an_account, encoded
 from tests.support.post_account import RECORDS
 from tests.support.running import (
     Importer,
@@ -136,74 +126,6 @@ def is_alive(base_url: str) -> bool:
         return code_of(RunningService(base_url, {}, None), "/livez/") == (200, "")
     except OSError:
         return False
-
-
-@contextlib.contextmanager
-def database_alone(data: Path) -> Iterator[psycopg.Connection[Any]]:
-    """The database of a data folder while no role runs, as its owner."""
-    service = Service(DataFolder(data))
-    try:
-        urls = service.start_servers(None, None, "redis://unused")
-        with psycopg.connect(urls.admin_url, autocommit=True) as connection:
-            yield connection
-    finally:
-        service.stop()
-
-
-def abandon_import(data: Path, supplier: str) -> None:
-    """Leave an import in progress whose worker is gone: a sweeper gives it back."""
-    urls = DataFolder(data).read_connections() or {}
-    ledger, stream = Ledger(urls["admin_url"], views=INLINE), stream_of(supplier, "ABANDONED")
-    ledger.execute(stream, stage(), at=now(), by="t")
-    ledger.execute(
-        stream, StartImport(worker=1, lease_until=now() + timedelta(days=1), max_attempts=5), at=now(), by="t"
-    )
-    ledger.close()
-
-
-@pytest.mark.promise("start-database-failover-copy")
-def test_a_physical_copy_of_an_older_log_takes_nothing_in_from_its_start_on(folder: Path) -> None:
-    """Importers send from the first moment on, also accounts in the log, and the sweeper has something to append."""
-    data, copy, port = folder / "data", folder / "copy", free_port()
-    data.mkdir()
-    with start_service(data) as service:
-        importer = service.importer()
-        assert importer.client.create(encoded(an_account(importer.supplier, 0))).status == 201
-    with database_alone(data) as connection:
-        note_comparison(connection)
-        abandon_import(data, importer.supplier)
-    subprocess.run(["cp", "-a", str(data / "postgres"), str(copy)], check=True)
-    with start_service(data) as service:
-        client = ImportClient(service.base_url, importer.api_key)
-        assert client.create(encoded(an_account(importer.supplier, 1))).status == 201
-        client.close()
-        service.cli("seal")
-    subprocess.run(["rm", "-r", str(data / "postgres")], check=True)
-    copy.rename(data / "postgres")
-    answers: list[int] = []
-    ends = threading.Event()
-
-    def send() -> None:
-        client = ImportClient(f"http://127.0.0.1:{port}", importer.api_key, tries=1)
-        while not ends.is_set():
-            with contextlib.suppress(OSError):
-                answers.append(client.create(encoded(an_account(importer.supplier, len(answers) % 4))).status)
-        client.close()
-
-    sending = threading.Thread(target=send)
-    sending.start()
-    try:
-        with start_service(data, port=port, is_ready=is_alive) as service:
-            wait_for(lambda: code_of(service) == (503, "intake_stopped"), "the relay has compared")
-            reached = len(answers)
-            wait_for(lambda: len(answers) > reached + 10, "importers go on")
-    finally:
-        ends.set()
-        sending.join()
-    assert set(answers) == {503}
-    with database_alone(data) as connection:
-        [(last,)] = connection.execute("SELECT topic FROM events ORDER BY position DESC LIMIT 1").fetchall()
-        assert last == "import_started.v1", "nothing was appended"
 
 
 @pytest.mark.promise("start-database-failover-copy")

@@ -15,7 +15,7 @@ from tests.support.console import signed_in, words_of
 from tests.support.folders import temporary_folder
 from tests.support.following import behind
 from tests.support.make import an_account, encoded
-from tests.support.running import RunningService, free_port, processed, start_role, start_service, wait_for
+from tests.support.running import RunningService, processed, start_service, wait_for
 from tests.support.whole import admin_url
 
 
@@ -99,42 +99,3 @@ def ready(service: RunningService) -> dict[str, Any]:
     answer, _ = service.request("GET", "/readyz")
     assert isinstance(answer.body, dict)
     return answer.body
-
-
-ANY_EVENT = """
-INSERT INTO events (position, stream, version, topic, recorded_at, supplier, caused_by, code_version, state)
-SELECT max(position) + 1, 'import/X/' || gen_random_uuid(), 1, 'import_staged.v1', clock_timestamp(), 'X', '', '', %s
-FROM events
-"""
-
-
-@pytest.mark.promise("event-cannot-read-stops")
-def test_an_event_that_is_no_text_stops_no_account(running: RunningService, admin: psycopg.Connection[Any]) -> None:
-    importer = running.importer()
-    for number, state in enumerate((b"\xff\xfe", b'{"payload_sha256":"\xc3"}', b'{"a":' + b"[" * 100_000), 1):
-        admin.execute(ANY_EVENT, (state,))
-        assert importer.client.create(encoded(an_account(importer.supplier, number))).status == 201
-    wait_for(lambda: processed(importer) == 3, "all accounts are created")
-    wait_for(lambda: running.request("GET", "/readyz")[0].status == 200, "nothing fails")
-
-
-REFUSING = """
-CREATE FUNCTION refusing() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full';
-END
-$$;
-CREATE TRIGGER refusing BEFORE INSERT ON throughput FOR EACH ROW EXECUTE FUNCTION refusing();
-"""
-
-
-def test_a_service_starts_while_one_of_its_projections_fails(folder: Path) -> None:
-    with start_service(folder) as service, psycopg.connect(admin_url(service), autocommit=True) as admin:
-        admin.execute(REFUSING)
-        importer = service.importer()
-        assert importer.client.create(encoded(an_account(importer.supplier, 1))).status == 201
-        wait_for(lambda: "could not extend file" in str(service.request("GET", "/readyz")), "it is named")
-    log = folder / "second.log"
-    environment = {"IMPORTLEDGER_DATA_DIR": str(folder)}
-    with start_role("up", "--port", str(free_port()), "--workers", "1", environment=environment, log=log):
-        wait_for(lambda: "listens on" in log.read_text(), "it has started")
