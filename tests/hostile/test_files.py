@@ -12,12 +12,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psycopg
 import pytest
+import zstandard
+from click.testing import CliRunner
 
+from cli.main import importledger
+from cli.service.failures import failure_sentence
 from eventstore.aggregates import import_process
 from eventstore.log.rows import rows_of
-from eventstore.operations.backup import MANIFEST, write_backup
+from eventstore.operations.backup import MANIFEST, Part, write_backup
 from eventstore.operations.export import export, header_of
 from eventstore.proof.archive import write_archive
 from eventstore.proof.proof import write_proof
@@ -29,7 +34,7 @@ from tests.hostile.alterations import alterations, write_bombs
 from tests.hostile.file_readers import READERS
 from tests.support.folders import ROOT
 from tests.support.make import NOON
-from tests.support.sealed_log import KEY, SUPPLIER, Log
+from tests.support.sealed_log import KEY, SUPPLIER, Log, emptied
 
 COUNT = int(os.environ.get("FUZZ_FILES", "60"))
 SEED = 47
@@ -143,3 +148,48 @@ def test_no_altered_file_is_accepted_or_ends_its_reader(reading: tuple[str, byte
         assert reader.problem_of(file) == "", f"alteration {number} of {kind}"
     for number, bomb in enumerate(write_bombs(kind, content, file)):
         assert reader.problem_of(bomb) == "", f"bomb {number} of {kind}"
+
+
+@pytest.mark.promise("files-others-proofs-checkpoints")
+@pytest.mark.parametrize(
+    ("part", "columns"),
+    [
+        ("events", "*"),
+        ("payloads", "stream, sha256, content, subject"),
+        ("payload_keys", "stream, key"),
+        ("remembered_answers", "command_id, request_sha256, status, body"),
+    ],
+)
+def test_a_restore_verifies_no_backup_with_an_altered_part(
+    log: Log, folder: Path, monkeypatch: pytest.MonkeyPatch, part: str, columns: str
+) -> None:
+    """The forger has adapted the digest of the part and removed the signature. Only these columns decide anything."""
+    for name, value in {
+        "DATABASE_URL": log.urls.service,
+        "DATABASE_ADMIN_URL": log.urls.admin,
+        "IMPORTLEDGER_DATA_DIR": str(folder / "data"),
+    }.items():
+        monkeypatch.setenv(name, value)
+    log.answer("supplier/ANSWERED")
+    (folder / "kept.note").write_text(log.seal().note)
+    manifest = write_backup(log.urls.service, folder / "backup")
+    query = f"SELECT {columns} FROM {part} ORDER BY 1, 2".encode()
+    meant = log.admin.execute(query).fetchall()
+    file = folder / "backup" / f"{part}.copy.zst"
+    rows = zstandard.ZstdDecompressor().decompressobj().decompress(file.read_bytes())
+    for number, alteration in enumerate(alterations(part, rows, COUNT // 20, SEED)):
+        file.write_bytes(zstandard.ZstdCompressor().compress(alteration))
+        entry = Part(
+            alteration.count(b"\n"), hashlib.sha256(file.read_bytes()).hexdigest(), manifest.parts[part].columns
+        )
+        forged = msgspec.structs.replace(manifest, parts=manifest.parts | {part: entry})
+        (folder / "backup" / MANIFEST).write_bytes(msgspec.json.encode(forged))
+        emptied(log)
+        options = ("--verify", "--against", str(folder / "kept.note"), "--key", KEY.verifier)
+        ended = CliRunner().invoke(importledger, ["restore", str(folder / "backup"), *options])
+        if ended.exit_code == 0:
+            is_same = log.admin.execute(query).fetchall() == meant
+            assert is_same, f"alteration {number} is verified, and means something else"
+            continue
+        assert isinstance(ended.exception, Exception)
+        assert failure_sentence(ended.exception) is not None, ended.exc_info

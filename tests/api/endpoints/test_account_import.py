@@ -1,7 +1,9 @@
 """Validate, create and status over HTTP, against a running service."""
 
 import itertools
+import json
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -168,6 +170,19 @@ def test_the_lists_and_the_transfer_status_agree_with_the_v2_status(service: Run
     for external in numbers[3:]:
         assert transfer_status(lister, external) == (200, {"status": "UNKNOWN", "service_account_number": ""})
     assert transfer_status(lister, "none")[0] == 404
+
+
+def test_two_equal_submissions_at_the_same_moment_are_one_process(
+    service: RunningService, importer: Importer, account: dict[str, Any]
+) -> None:
+    body = encoded({"payload": account, "task_params": {"is_dry_run": False}})
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(importer.client.create, [body] * 16))
+    codes = {answer.codes for answer in answers if answer.status != 201}
+    assert codes <= {("account_import_process_already_imported",)}
+    wait_until(importer, account, "PROCESSED")
+    history = service.cli("history", importer.supplier, account["external_account_number"], "--json").stdout
+    assert [json.loads(line)["event"] for line in history.splitlines()].count("ImportStaged") == 1
 
 
 def transfer_status(importer: Importer, external: str) -> tuple[int, Any]:
