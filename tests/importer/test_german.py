@@ -28,6 +28,8 @@ from tests.support.importbook import COMMAND, environment, importbook
 from tests.support.running import Importer
 
 PACKAGE = Path(importledger_client.__file__).parent
+TRANSLATING = ("_", "Unreadable", "Differs", "MappingError", "Stop")
+"""Functions and errors that translate their first argument."""
 CLICK = ("core.py", "decorators.py", "exceptions.py", "formatting.py", "parser.py", "types.py")
 """Modules of click with the texts that users of verbs can see."""
 KINDS_OF_DIFFERENCES = ("missing", "additional", "different")
@@ -47,7 +49,7 @@ def calls(folder: Path, *names: str) -> Iterator[tuple[str, ast.Call]]:
     """Yield the calls of these functions in the Python files of a folder, with their places."""
     for file in folder.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
+            if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) in names:
                 yield f"{file.relative_to(folder)}:{node.lineno}", node
 
 
@@ -60,7 +62,7 @@ def constants(nodes: list[ast.expr]) -> list[str]:
 @cache
 def texts_of_package() -> dict[str, str]:
     """Return the texts that the package's functions translate, with their places."""
-    found = {text: at for at, call in calls(PACKAGE, "_", "translatable") for text in constants(call.args[:1])}
+    found = {text: at for at, call in calls(PACKAGE, *TRANSLATING, "translatable") for text in constants(call.args[:1])}
     for at, call in calls(PACKAGE, "counted"):
         if words := constants(call.args[1:]):
             found |= {words[0]: at, (words[1] if len(words) > 1 else f"{words[0]}s"): at}
@@ -108,7 +110,7 @@ def test_every_german_text_is_used_and_has_the_same_values() -> None:
 
 
 def test_every_text_gets_the_values_that_it_names() -> None:
-    for at, call in calls(PACKAGE, "_"):
+    for at, call in calls(PACKAGE, *TRANSLATING):
         given = sorted(keyword.arg or "" for keyword in call.keywords)
         for text in constants(call.args[:1]):
             assert sorted({*names(text)}) == given if given else "{" not in text, at

@@ -127,7 +127,7 @@ class Differing:
                 self._cached_bytes += len(content)
         noted = dict(zip(BUCKETS, self._manifest["buckets"], strict=True))
         if any(f"{total % _MODULUS:016x}" != noted[bucket] for bucket, total in totals.items()):
-            raise Differs(_("The source has changed since its manifest was made. Make the manifest again."))
+            raise Differs("The source has changed since its manifest was made. Make the manifest again.")
 
     def _accounts(self, buckets: frozenset[str]) -> Iterator[tuple[str, bytes]]:
         """Yield number and content of the source's accounts in these buckets."""

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from importledger_client.language import _
 from importledger_client.sources import Unreadable
 
 Rows = Mapping[str, list[tuple[Any, ...]]]
@@ -232,7 +231,7 @@ class Engine:
             return self._db.execute(sql).fetchall()
         except self._errors as error:
             reason = str(error).partition("\n")[0]
-            raise Unreadable(_("The mapping cannot be applied to the tables: {reason}", reason=reason)) from None
+            raise Unreadable("The mapping cannot be applied to the tables: {reason}", reason=reason) from None
         except RuntimeError as error:
             if str(error) != "Query interrupted":
                 raise

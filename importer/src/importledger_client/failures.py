@@ -12,7 +12,6 @@ import msgspec
 from msgspec import UNSET
 
 from importledger_client.answers import FieldError
-from importledger_client.language import _
 from importledger_client.sources import Unreadable
 
 _FORMULA = re.compile(r"""^(?=[\t\r\n])|(?:(?<=[;\t\r\n])|^)(?=[\s"']*[=+\-@＝＋－＠])""")
@@ -82,8 +81,9 @@ class FailureFiles:
         try:
             self._lines = private_file(self._parts[0])
         except PermissionError:
-            sentence = _("A push must be able to write {file} into its working folder.", file=self.ndjson.name)
-            raise Unreadable(sentence) from None
+            raise Unreadable(
+                "A push must be able to write {file} into its working folder.", file=self.ndjson.name
+            ) from None
         self._table = io.TextIOWrapper(private_file(self._parts[1]), encoding="utf-8", newline="")
         self._rows = csv.writer(self._table)
         self._rows.writerow(COLUMNS)

@@ -73,7 +73,7 @@ def write_workbook(run: str, folder: Path, failed: Failed) -> tuple[str, list[st
     pushes = [(note.pushed, note.pushed_mapping), (note.files, note.mapping)] if note else []
     pushes = [(files, mapping) for files, mapping in pushes if files and STDIN not in files]
     if note is None or not pushes:
-        raise Unreadable(_("This folder has no note on the files of the run {run}: push them from here.", run=run))
+        raise Unreadable("This folder has no note on the files of the run {run}: push them from here.", run=run)
     first, last = pushes[0], pushes[-1]
     chosen = [first, last] if first != last and bool(first[1]) == bool(last[1]) else [first]
     sources = [source for push in chosen for source in sources_at(*push, note.supplier or None)]
@@ -128,11 +128,9 @@ def mapping_of(plan: Plan, name: str) -> Plan:
     others = [title for title in sheets if title not in titles.values()]
     if missing := {*titles.values()} - {*sheets}:
         raise Unreadable(
-            _(
-                "{file} must have the sheet {sheet}, as `importbook errors --excel` has written it.",
-                file=name,
-                sheet=min(missing),
-            )
+            "{file} must have the sheet {sheet}, as `importbook errors --excel` has written it.",
+            file=name,
+            sheet=min(missing),
         )
     sources = {alias: TableSource(sheets=[title], ignore_sheets=others) for alias, title in titles.items()}
     files = {
@@ -148,10 +146,9 @@ class WorkbookSource(Source):
         """Yield the accounts. Raises Unreadable before the first account if any cell is doubtful."""
         titles = [sheet.title for sheet in sheets_of(self.name)]
         if ACCOUNTS not in titles:
-            sentence = _(
+            raise Unreadable(
                 "{file} must have a sheet {sheet}; a book of tables needs --mapping.", file=self.name, sheet=ACCOUNTS
             )
-            raise Unreadable(sentence)
         chosen = TableSource(sheets=[ACCOUNTS], ignore_sheets=[title for title in titles if title != ACCOUNTS])
         checked = Table([self.name], chosen)
         collections.deque(checked.rows(), maxlen=0)
@@ -218,31 +215,25 @@ class _Workbook:
         if len(header) > MOST_COLUMNS:
             most = shown_number(MOST_COLUMNS)
             raise Unreadable(
-                _(
-                    "The sheet {sheet} would have more columns than Excel allows, {most}. Correct the book.",
-                    sheet=title,
-                    most=most,
-                )
+                "The sheet {sheet} would have more columns than Excel allows, {most}. Correct the book.",
+                sheet=title,
+                most=most,
             )
         for place, column in enumerate(header):
             if not _is_safe(column):
                 raise Unreadable(
-                    _(
-                        "Excel cannot hold the name of the column {column!r} of {sheet} unchanged.",
-                        column=column,
-                        sheet=title,
-                    )
+                    "Excel cannot hold the name of the column {column!r} of {sheet} unchanged.",
+                    column=column,
+                    sheet=title,
                 )
             sheet.write_string(0, place, column, self._head)
         sheet.freeze_panes(1, 0)
         for line, (key, cells) in enumerate(rows, 1):
             if line > MOST_ROWS:
                 raise Unreadable(
-                    _(
-                        "The sheet {sheet} would have more rows than Excel allows, {most}. Correct the book.",
-                        sheet=title,
-                        most=shown_number(MOST_ROWS),
-                    )
+                    "The sheet {sheet} would have more rows than Excel allows, {most}. Correct the book.",
+                    sheet=title,
+                    most=shown_number(MOST_ROWS),
                 )
             for place, (column, cell) in enumerate(zip(header, cells, strict=True)):
                 comment = wrong.get((key, column))

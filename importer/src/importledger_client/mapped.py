@@ -151,8 +151,9 @@ class Mapped:
             self.joined |= {(child, column) for __, column in pairs}
             if not self._plan.keys[child]:
                 if not pairs:
-                    sentence = _("files.{name} must have a `key`, or each `from: {name}` must have `on`.", name=child)
-                    raise MappingError(sentence)
+                    raise MappingError(
+                        "files.{name} must have a `key`, or each `from: {name}` must have `on`.", name=child
+                    )
                 self.joins.append(Join(table, child, tuple(pairs)))
             table, shared = child, None
         for name, inner in spec.items() if is_object(spec) else ():

@@ -286,9 +286,7 @@ class MappedSource(Source):
             number, reader = failed[0], found.readers[failed[1]]
             column = named(alias, reader.column)
             place = f"{self.tables[alias].name}, {self._location(alias, number)}"
-            raise Unreadable(
-                _("{place}, column {column}: the value {rule}", place=place, column=column, rule=reader.rule)
-            )
+            raise Unreadable("{place}, column {column}: the value {rule}", place=place, column=column, rule=reader.rule)
         engine.filter(alias, use.values[found.place - 2])
 
     def _doubts_of(self, engine: Engine, alias: str, use: TableUse) -> Iterator[str]:
@@ -391,13 +389,11 @@ class MappedSource(Source):
                 if table.filled[column] != used[column] + ignored:
                     filled = counted(table.filled[column], "filled cell was", "filled cells were")
                     raise Differs(
-                        _(
-                            "{column}: {cells} counted, {used} used and {ignored} ignored. Nothing is certified.",
-                            column=named(alias, column),
-                            cells=filled,
-                            used=shown_number(used[column]),
-                            ignored=shown_number(ignored),
-                        )
+                        "{column}: {cells} counted, {used} used and {ignored} ignored. Nothing is certified.",
+                        column=named(alias, column),
+                        cells=filled,
+                        used=shown_number(used[column]),
+                        ignored=shown_number(ignored),
                     )
 
     def _location(self, alias: str, number: int) -> str:

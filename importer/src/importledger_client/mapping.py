@@ -160,15 +160,15 @@ def read_mapping(path: Path) -> Plan:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Texts)  # noqa: S506 - texts only
         plan = msgspec.convert(content, Plan, strict=False)
     except OSError as error:
-        raise MappingError(_("{file} cannot be read: {error}.", file=path, error=_(error.strerror or ""))) from None
+        raise MappingError("{file} cannot be read: {error}.", file=path, error=_(error.strerror or "")) from None
     except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as error:
         reason = f"{error}{_allowed(str(error))}"
-        raise MappingError(_("{file} is no mapping: {reason}", file=path, reason=reason)) from None
+        raise MappingError("{file} is no mapping: {reason}", file=path, reason=reason) from None
     plan.key = plan.key or column_of(plan.account.get("external_account_number"))
     if not plan.key:
-        raise MappingError(_("{file} must name the column of the account's number.", file=path))
+        raise MappingError("{file} must name the column of the account's number.", file=path)
     if "" in plan.files:
-        raise MappingError(_("{file} has a further table without a name.", file=path))
+        raise MappingError("{file} has a further table without a name.", file=path)
     if plan.values:
         plan.values = _inside(path, plan.values, "values")
         for name, entries in read_list(Path(plan.values)).items() if Path(plan.values).exists() else ():
@@ -268,12 +268,7 @@ def check_columns(plan: Plan, columns: Mapping[str, list[str]]) -> None:
             where = _("the table {table}", table=table) if table else _("the table")
             others = ", ".join(columns[table])
             raise MappingError(
-                _(
-                    "There is no column {column} in {where}; there are {others}.",
-                    column=column,
-                    where=where,
-                    others=others,
-                )
+                "There is no column {column} in {where}; there are {others}.", column=column, where=where, others=others
             )
 
 

@@ -15,7 +15,6 @@ import zstandard
 
 from importledger_client.answers import Content
 from importledger_client.contract import ACCOUNT, RECORDS, Field, in_utc
-from importledger_client.language import _
 from importledger_client.sources import Unreadable
 
 ACCOUNT_KIND, LEFT_OUT = "account", "left_out"
@@ -111,10 +110,9 @@ class Tables:
             import pyarrow
             from pyarrow import parquet
         except ImportError:
-            sentence = _(
+            raise Unreadable(
                 "To write Parquet, install pyarrow: {command}", command="pip install 'importledger-client[parquet]'"
-            )
-            raise Unreadable(sentence) from None
+            ) from None
         self._pyarrow, self._parquet, self._folder = pyarrow, parquet, folder
         self._rows: dict[str, list[dict[str, Any]]] = {}
         self._schemas = {name: pyarrow.schema(self._columns(columns)) for name, columns in _TABLES.items()}
@@ -159,8 +157,9 @@ class Tables:
         try:
             self._writers[table][0].write_table(self._pyarrow.Table.from_pylist(rows, schema=schema))
         except self._pyarrow.ArrowException as error:
-            sentence = _("The table {table} cannot be written as Parquet: {error}", table=table, error=error)
-            raise Unreadable(sentence) from None
+            raise Unreadable(
+                "The table {table} cannot be written as Parquet: {error}", table=table, error=error
+            ) from None
 
     def finish(self) -> None:
         """Write the files, also for tables without rows."""

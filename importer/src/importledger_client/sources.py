@@ -37,7 +37,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Unreadable(Exception):
-    """A file that cannot be read as intended. The message names the file and the reason."""
+    """A file that cannot be read as intended. The message names the file and the reason, in the user's language."""
+
+    def __init__(self, text: str, /, **values: Any) -> None:
+        super().__init__(_(text, **values))
 
 
 class Differs(Unreadable):
@@ -57,9 +60,9 @@ def file_at(name: str) -> Path:
     """Return the path of a file that exists. Raises Unreadable."""
     path = Path(name)
     if path.is_dir():
-        raise Unreadable(_("{file} must be a file. It is a folder.", file=name))
+        raise Unreadable("{file} must be a file. It is a folder.", file=name)
     if not path.is_file():
-        raise Unreadable(_("There is no file {file}.", file=name))
+        raise Unreadable("There is no file {file}.", file=name)
     return path
 
 
@@ -199,7 +202,7 @@ def damage_named(name: str) -> Iterator[None]:
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
-        raise Unreadable(_("{file} is damaged or cut off: {error}.", file=name, error=error)) from None
+        raise Unreadable("{file} is damaged or cut off: {error}.", file=name, error=error) from None
 
 
 @contextlib.contextmanager

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from importledger_client.failures import neutral
-from importledger_client.language import _
 from importledger_client.sources import Unreadable
 from importledger_client.tables.reading import Table
 from importledger_client.tables.table import TableSource
@@ -41,7 +40,7 @@ def read_list(path: Path) -> Entries:
     for column in ("table", "value", "target"):
         if column not in table.columns:
             raise Unreadable(
-                _("{file} must have the columns table, value and target, as `importbook map values` writes.", file=path)
+                "{file} must have the columns table, value and target, as `importbook map values` writes.", file=path
             )
     for number, row in table.rows():
         cells = {column: clean(cell, ()) for column, cell in zip(table.columns, row, strict=True)}
@@ -49,7 +48,7 @@ def read_list(path: Path) -> Entries:
             known = entries.setdefault(name, {}).setdefault(value, "" if target == NOTHING else target)
             if known != ("" if target == NOTHING else target):
                 place = f"{path}, {table.location(number)}"
-                raise Unreadable(_("{place}: {value!r} must have one target.", place=place, value=value))
+                raise Unreadable("{place}: {value!r} must have one target.", place=place, value=value)
     for __, sentence in table.doubts:
         raise Unreadable(sentence)
     return entries

@@ -34,10 +34,10 @@ _RUN = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,64}\Z")
 
 
 class Stop(Exception):
-    """Ends a verb with a sentence on standard error and an exit code."""
+    """Ends a verb with a sentence on standard error, in the user's language, and an exit code."""
 
-    def __init__(self, sentence: str, code: int = NOTHING_DONE) -> None:
-        super().__init__(sentence)
+    def __init__(self, text: str, code: int = NOTHING_DONE, /, **values: Any) -> None:
+        super().__init__(_(text, **values))
         self.code = code
 
 
@@ -134,7 +134,7 @@ def sources_of(
         if is_table(file) and not is_workbook(file):
             proposal = command("map", "init", file)
             raise Stop(
-                _("{file} is a table and needs --mapping. Propose one with: {proposal}", file=file, proposal=proposal)
+                "{file} is a table and needs --mapping. Propose one with: {proposal}", file=file, proposal=proposal
             )
     return sources_at(files, str(mapping or ""), supplier, is_strict=is_strict)
 
@@ -199,13 +199,11 @@ def supplier_of(run: str, given: str | None, *given_suppliers: str | None) -> st
         return known[0]
     if known:
         shown = ", ".join(known)
-        raise Stop(
-            _("The run {run} has accounts of {suppliers}: choose one with --supplier.", run=run, suppliers=shown)
-        )
+        raise Stop("The run {run} has accounts of {suppliers}: choose one with --supplier.", run=run, suppliers=shown)
     if note:
-        raise Stop(_("No line of the run {run} named a supplier: name it with --supplier.", run=run))
-    raise Stop(_("This folder has no note on the run {run}: name its supplier with --supplier.", run=run))
+        raise Stop("No line of the run {run} named a supplier: name it with --supplier.", run=run)
+    raise Stop("This folder has no note on the run {run}: name its supplier with --supplier.", run=run)
 
 
 def no_such_run(run: str, supplier: str, error: NotFound) -> NoReturn:
-    raise Stop(_("The service has no run {run} of {supplier}.", run=run, supplier=supplier)) from error
+    raise Stop("The service has no run {run} of {supplier}.", run=run, supplier=supplier) from error

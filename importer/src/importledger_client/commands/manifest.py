@@ -138,10 +138,8 @@ def _refuse_to_replace(output: Path) -> None:
         start = file.read(100)
     if start and FORMAT.encode() not in start:
         raise common.Stop(
-            _(
-                "{file} must be a new file or an earlier manifest: it holds something else, which would be lost.",
-                file=output,
-            )
+            "{file} must be a new file or an earlier manifest: it holds something else, which would be lost.",
+            file=output,
         )
 
 

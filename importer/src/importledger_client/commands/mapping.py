@@ -37,9 +37,7 @@ def init(files: tuple[str, ...], preset: str) -> int:
     """
     for file in files:
         if is_json(file) and preset != "bo4e":
-            raise common.Stop(
-                _("{file} is no table: CSV, XLSX and Parquet need a mapping, NDJSON needs none.", file=file)
-            )
+            raise common.Stop("{file} is no table: CSV, XLSX and Parquet need a mapping, NDJSON needs none.", file=file)
     doubts, tables = list[str](), dict[str, Proposed]()
     for file in files:
         table, rows = sample_of(file, SAMPLE)
@@ -47,7 +45,7 @@ def init(files: tuple[str, ...], preset: str) -> int:
         source = {"delimiter": part.delimiter, "encoding": part.encoding} if isinstance(part, Delimited) else {}
         name = Path(file).name.partition(".")[0] if tables else ""
         if name in tables:
-            raise common.Stop(_("{file}: the name {name} must belong to one file.", file=file, name=name))
+            raise common.Stop("{file}: the name {name} must belong to one file.", file=file, name=name)
         tables[name] = Proposed(name, file, table.columns, rows, source)
         doubts += [sentence for __, sentence in table.doubts]
     links = links_of({name: Table([table.path], TableSource()) for name, table in tables.items()}) if files[1:] else []
@@ -75,7 +73,7 @@ def values(mapping: Path, file: str, output: Path | None) -> int:
     plan = read_mapping(mapping)
     path = output or (Path(plan.values) if plan.values else None)
     if path is None:
-        raise common.Stop(_("The list must have a name: pass -o, or name it in the mapping with `values: werte.csv`."))
+        raise common.Stop("The list must have a name: pass -o, or name it in the mapping with `values: werte.csv`.")
     known = read_list(path) if path.exists() else {}
     found = list(MappedSource([file], plan, mapping, None).code_values())
     missing = write_list(path, found, plan.tables | {name: plan.tables.get(name, {}) | known[name] for name in known})

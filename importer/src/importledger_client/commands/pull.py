@@ -44,11 +44,11 @@ def pull(supplier: str, output: Path, folder: Path | None, access: common.Access
     has read each account. Exit code 1 if the platform has lost an account.
     """
     if folder is not None and folder.exists() and any(folder.iterdir()):
-        raise common.Stop(_("{file} must be empty or not exist: a pulled book replaces no file.", file=folder))
+        raise common.Stop("{file} must be empty or not exist: a pulled book replaces no file.", file=folder)
     with BookFiles(output, Tables(folder) if folder is not None else None) as files:
         for path in map(files.path, (ACCOUNT_KIND, *_BULK)):
             if path.exists():
-                raise common.Stop(_("{file} must not exist: a pulled book replaces no file.", file=path))
+                raise common.Stop("{file} must not exist: a pulled book replaces no file.", file=path)
         _read(supplier, files, access)
         if not files.counts[ACCOUNT_KIND]:
             _show_left_out(files)
@@ -85,8 +85,9 @@ def _read(supplier: str, files: BookFiles, access: common.Access) -> None:
                 done += 1
                 progress.show(pace.line(_("imports"), done, 0, done / max(total, done)), done / max(total, done))
         except NotFound as error:
-            sentence = _("The service has no supplier {supplier} that this key may read.", supplier=supplier)
-            raise common.Stop(sentence) from error
+            raise common.Stop(
+                "The service has no supplier {supplier} that this key may read.", supplier=supplier
+            ) from error
 
 
 def _show_left_out(files: BookFiles) -> None:

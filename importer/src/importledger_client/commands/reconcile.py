@@ -167,8 +167,9 @@ def _shown(run: str) -> Iterator[Callable[[JobProgress], None]]:
         try:
             yield show
         except KeyboardInterrupt:
-            sentence = _("Interrupted. The service continues for 15 minutes; the same command again resumes it.")
-            raise common.Stop(sentence, INTERRUPTED) from None
+            raise common.Stop(
+                "Interrupted. The service continues for 15 minutes; the same command again resumes it.", INTERRUPTED
+            ) from None
 
 
 def line_of(title: str, job: JobProgress) -> str:
@@ -187,7 +188,7 @@ def _read(path: Path) -> dict[str, Any]:
         manifest = {}
     if manifest.get("format") != FORMAT or len(manifest.get("buckets", ())) != len(BUCKETS):
         command = common.command("manifest", _("FILE"), "-o", "NEW.manifest.json")
-        raise common.Stop(_("{file} is no manifest. Make one with: {command}", file=path, command=command))
+        raise common.Stop("{file} is no manifest. Make one with: {command}", file=path, command=command)
     return manifest
 
 

@@ -24,29 +24,26 @@ class Columnar:
         self.name = self.label = name
         with Path(name).open("rb") as file:
             if file.read(4) != b"PAR1":
-                raise Unreadable(_("{file} is not a Parquet file.", file=name))
+                raise Unreadable("{file} is not a Parquet file.", file=name)
         try:
             from pyarrow import ArrowException, parquet
         except ImportError:
             command = "pip install 'importledger-client[parquet]'"
-            sentence = _("To read {file}, install pyarrow: {command}", file=name, command=command)
-            raise Unreadable(sentence) from None
+            raise Unreadable("To read {file}, install pyarrow: {command}", file=name, command=command) from None
         self._broken: tuple[type[Exception], ...] = (ArrowException, OSError, ValueError, OverflowError)
         try:
             self._file = parquet.ParquetFile(name)
             schema = self._file.schema_arrow
         except self._broken as error:
-            raise Unreadable(_("{file} cannot be read as Parquet: {error}", file=name, error=error)) from None
+            raise Unreadable("{file} cannot be read as Parquet: {error}", file=name, error=error) from None
         self._names, self._types = [str(column) for column in schema.names], [str(found) for found in schema.types]
         for column, kind in zip(self._names, self._types, strict=True):
             if kind.startswith(("struct", "list", "map", "large_list", "fixed_size_list", "duration")):
                 raise Unreadable(
-                    _(
-                        "{file}: the column {column} is a {kind}; a column must hold texts, numbers or dates.",
-                        file=name,
-                        column=column,
-                        kind=kind,
-                    )
+                    "{file}: the column {column} is a {kind}; a column must hold texts, numbers or dates.",
+                    file=name,
+                    column=column,
+                    kind=kind,
                 )
 
     def header(self) -> list[str]:
@@ -61,7 +58,7 @@ class Columnar:
                     yield number, [self._plain(number, *cell) for cell in zip(self._names, values, strict=True)]
         except self._broken as error:
             place = f"{self.name}, {_('after row {row}', row=number)}"
-            raise Unreadable(_("{place}: it cannot be read as Parquet: {error}", place=place, error=error)) from None
+            raise Unreadable("{place}: it cannot be read as Parquet: {error}", place=place, error=error) from None
 
     def recount(self) -> Count:
         """Count by the metadata of the row groups. A column without statistics is decoded to count its nulls."""
@@ -98,7 +95,7 @@ class Columnar:
                     return value.decode()
                 except UnicodeDecodeError:
                     place = self._place(number, column)
-                    raise Unreadable(_("{place} must be text in UTF-8.", place=place)) from None
+                    raise Unreadable("{place} must be text in UTF-8.", place=place) from None
             case str() | int() | Decimal() | None:
                 return value
             case _:

@@ -62,11 +62,7 @@ class Delimited:
         self.delimiter = source.delimiter or (match.group(1) if match else self._delimiter())
         if len(self.delimiter) != 1 or self.delimiter in '"\r\n':
             raise Unreadable(
-                _(
-                    "{file}: the delimiter must be one character, not {delimiter!r}.",
-                    file=name,
-                    delimiter=source.delimiter,
-                )
+                "{file}: the delimiter must be one character, not {delimiter!r}.", file=name, delimiter=source.delimiter
             )
         shown = {"\t": _("tab")}.get(self.delimiter, self.delimiter)
         self.written = f"CSV · {self.encoding.removesuffix('-sig')} · {_('delimiter')} {shown}"
@@ -74,7 +70,7 @@ class Delimited:
     def header(self) -> list[str]:
         __, cells = next(self._records(), (1, []))
         if not any(cell.strip() for cell in cells):
-            raise Unreadable(_("{file} must have the names of its columns in the first row.", file=self.name))
+            raise Unreadable("{file} must have the names of its columns in the first row.", file=self.name)
         return [cell.strip() for cell in cells]
 
     def rows(self) -> Iterator[tuple[int, list[Cell]]]:
@@ -85,13 +81,11 @@ class Delimited:
                 continue
             if len(cells) != len(names):
                 raise Unreadable(
-                    _(
-                        "{file}, row {row} must have {cells} like the header; it has {number}.",
-                        file=self.name,
-                        row=number,
-                        cells=counted(len(names), "cell"),
-                        number=len(cells),
-                    )
+                    "{file}, row {row} must have {cells} like the header; it has {number}.",
+                    file=self.name,
+                    row=number,
+                    cells=counted(len(names), "cell"),
+                    number=len(cells),
                 )
             for position, cell in enumerate(cells if self._line_end in "".join(cells) else ()):
                 if self._line_end in cell and self._looks_like_rows(cell, len(names)):
@@ -141,12 +135,12 @@ class Delimited:
                 raise self._error(number, _("has a backslash before a quote."), _(_DOUBLE))
             if cell.startswith(" ") and cell.lstrip().startswith('"'):
                 place = f"{self.name}, {_('row')} {number}"
-                raise Unreadable(_("{place}: a quote must come right after the delimiter.", place=place))
+                raise Unreadable("{place}: a quote must come right after the delimiter.", place=place)
 
     def _misread(self, number: int, error: str) -> Unreadable:
         if "unexpected end" in error:
             line = open_quote(self.name, self.encoding, self.delimiter, self._line_end)
-            return Unreadable(_("{file}: the quote opened in line {line} is not closed.", file=self.name, line=line))
+            return Unreadable("{file}: the quote opened in line {line} is not closed.", file=self.name, line=line)
         part, sentence = next(item for item in _MISREAD.items() if item[0] in error)
         return self._error(
             number, _(sentence, characters=counted(MOST_CELL, "character")), *([] if part else [_(_DOUBLE)])
@@ -168,12 +162,10 @@ class Delimited:
                         raise Unreadable(f"{sentence} {_(_CHOOSE)}")
                     if "\ufeff" in plain:
                         raise Unreadable(
-                            _(
-                                "{file}, line {line} has a byte order mark: it must stand at the beginning of a"
-                                " file only. Files were probably joined: import each on its own.",
-                                file=self.name,
-                                line=number,
-                            )
+                            "{file}, line {line} has a byte order mark: it must stand at the beginning of a"
+                            " file only. Files were probably joined: import each on its own.",
+                            file=self.name,
+                            line=number,
                         )
                     yield plain
             except UnicodeError:
@@ -195,12 +187,12 @@ def _check_kind(name: str) -> None:
         start = stream.read(64)
     if start.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
         raise Unreadable(
-            _("{file} is a workbook or a ZIP archive, not CSV: a workbook must be saved as .xlsx.", file=name)
+            "{file} is a workbook or a ZIP archive, not CSV: a workbook must be saved as .xlsx.", file=name
         )
     if start.startswith(b"PAR1"):
-        raise Unreadable(_("{file} is a Parquet file, not CSV: its name must end with .parquet.", file=name))
+        raise Unreadable("{file} is a Parquet file, not CSV: its name must end with .parquet.", file=name)
     if start.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"<"):
-        raise Unreadable(_("{file} is an HTML or XML page, not CSV: open it in Excel and save it as .xlsx.", file=name))
+        raise Unreadable("{file} is an HTML or XML page, not CSV: open it in Excel and save it as .xlsx.", file=name)
 
 
 def encoding_of(name: str) -> str:
@@ -274,12 +266,11 @@ def _named_encoding(name: str, encoding: str) -> str:
         if found:
             "".encode(found)  # codecs that are not text encodings, such as base64, fail here
     except LookupError:
-        sentence = _(
+        raise Unreadable(
             "{file}: {encoding!r} must be the name of an encoding, such as utf-8 or cp1252.",
             file=name,
             encoding=encoding,
-        )
-        raise Unreadable(sentence) from None
+        ) from None
     return found
 
 

@@ -67,7 +67,7 @@ class Objects:
                 yield number, [*_leaves(_object.decode(content), "")]
         except (msgspec.MsgspecError, ValueError, RecursionError, ArithmeticError) as error:
             place = f"{self.name}, {_('row')} {number}"
-            raise Unreadable(_("{place} must be a JSON object: {error}.", place=place, error=error)) from None
+            raise Unreadable("{place} must be a JSON object: {error}.", place=place, error=error) from None
 
     def _parts(self) -> Iterable[bytes | msgspec.Raw]:
         if self._content.startswith(b"["):

@@ -154,12 +154,10 @@ class Table:
         for title in (*source.sheets, *source.ignore_sheets):
             if title not in sheets:
                 raise Unreadable(
-                    _(
-                        "{file} has no sheet {sheet!r} with rows; it has {sheets}.",
-                        file=name,
-                        sheet=title,
-                        sheets=", ".join(sheets) or _("none"),
-                    )
+                    "{file} has no sheet {sheet!r} with rows; it has {sheets}.",
+                    file=name,
+                    sheet=title,
+                    sheets=", ".join(sheets) or _("none"),
                 )
         chosen = (
             list(dict.fromkeys(source.sheets)) or [title for title in sheets if title not in source.ignore_sheets][:1]
@@ -177,7 +175,7 @@ class Table:
             for title in left
         ]
         if not chosen:
-            raise Unreadable(_("{file} has no sheet with rows.", file=name))
+            raise Unreadable("{file} has no sheet with rows.", file=name)
         return [sheets[title] for title in chosen]
 
     def _named(self, part: Part) -> list[str]:
@@ -187,13 +185,11 @@ class Table:
         for column, times in collections.Counter(header).items():
             if times > 1 and column and column not in self._ignored:
                 raise Unreadable(
-                    _(
-                        "{file} has {number} columns with the name {column}: a name must stand for one column."
-                        " Rename one, or name it in `ignore` of the mapping.",
-                        file=part.label,
-                        number=times,
-                        column=column,
-                    )
+                    "{file} has {number} columns with the name {column}: a name must stand for one column."
+                    " Rename one, or name it in `ignore` of the mapping.",
+                    file=part.label,
+                    number=times,
+                    column=column,
                 )
         columns = list(dict.fromkeys(column for column in header if column))
         if isinstance(part, Objects):  # objects lack members without a value
@@ -201,12 +197,10 @@ class Table:
         elif self.columns and set(columns) != set(self.columns):
             differing = ", ".join(sorted(set(columns) ^ set(self.columns)))
             raise Unreadable(
-                _(
-                    "{file} must have the same columns as {other}; not so: {columns}.",
-                    file=part.label,
-                    other=self.parts[0].label,
-                    columns=differing,
-                )
+                "{file} must have the same columns as {other}; not so: {columns}.",
+                file=part.label,
+                other=self.parts[0].label,
+                columns=differing,
             )
         self.columns = self.columns or columns
         return header
@@ -223,13 +217,11 @@ class Table:
             for place in nameless:
                 if cells[place] is not None:
                     raise Unreadable(
-                        _(
-                            "{file}, row {row}: cell {cell} stands below no column name. Name the column, or"
-                            ' put "" into `ignore` of the mapping.',
-                            file=part.label,
-                            row=number,
-                            cell=place + 1,
-                        )
+                        "{file}, row {row}: cell {cell} stands below no column name. Name the column, or"
+                        ' put "" into `ignore` of the mapping.',
+                        file=part.label,
+                        row=number,
+                        cell=place + 1,
                     )
             row = cells if is_as_written else [None if place < 0 else cells[place] for place in places]
             if is_workbook and Dated in map(type, row):

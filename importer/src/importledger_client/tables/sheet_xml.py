@@ -53,14 +53,12 @@ def check_area(name: str, sheet: str) -> None:
         rows, last = _area(name, sheet, _FILLED_PLACE)
     if rows * (last + 1) > MOST_CELLS:
         raise Unreadable(
-            _(
-                "{file}, sheet {sheet} reaches to row {row} and column {column}, which is too large:"
-                " delete the cells that are far from the table, or save it as CSV.",
-                file=name,
-                sheet=sheet,
-                row=rows,
-                column=_letters(last),
-            )
+            "{file}, sheet {sheet} reaches to row {row} and column {column}, which is too large:"
+            " delete the cells that are far from the table, or save it as CSV.",
+            file=name,
+            sheet=sheet,
+            row=rows,
+            column=_letters(last),
         )
 
 
@@ -187,7 +185,7 @@ def _opened(name: str, sheet: str) -> Iterator[zipfile.ZipFile]:
             yield archive
     except _DAMAGE as error:
         place = f"{name}, {_('sheet')} {sheet}"
-        raise Unreadable(_("{file} cannot be read as XLSX: {error}.", file=place, error=error)) from None
+        raise Unreadable("{file} cannot be read as XLSX: {error}.", file=place, error=error) from None
 
 
 def _elements(archive: zipfile.ZipFile, path: str, tag: str) -> Iterator[Element]:

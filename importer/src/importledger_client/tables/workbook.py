@@ -79,9 +79,9 @@ def sheets_of(name: str) -> list[Sheet]:
             check_area(name, title)
         sheets = [book.get_sheet_by_name(title) for title in names]
     except PasswordError:
-        raise Unreadable(_("{file} has a password: save it without one.", file=name)) from None
+        raise Unreadable("{file} has a password: save it without one.", file=name) from None
     except (CalamineError, OSError, ValueError) as error:
-        raise Unreadable(_("{file} cannot be read as XLSX: {error}.", file=name, error=error)) from None
+        raise Unreadable("{file} cannot be read as XLSX: {error}.", file=name, error=error) from None
     labels = [name if len(sheets) == 1 else f"{name}, {_('sheet')} {sheet.name}" for sheet in sheets]
     return [Sheet(name, sheet, label) for sheet, label in zip(sheets, labels, strict=True) if sheet.start is not None]
 
@@ -91,14 +91,14 @@ def _check_kind(name: str) -> None:
         start = file.read(4096)
     if start.startswith(_OLD):
         raise Unreadable(
-            _("{file} is an old Excel workbook (.xls), or has a password: save it as .xlsx without one.", file=name)
+            "{file} is an old Excel workbook (.xls), or has a password: save it as .xlsx without one.", file=name
         )
     if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
         raise Unreadable(
-            _("{file} is an HTML or XML page, not a workbook: open it in Excel and save it as .xlsx.", file=name)
+            "{file} is an HTML or XML page, not a workbook: open it in Excel and save it as .xlsx.", file=name
         )
     if not start.startswith(_ZIP):
-        raise Unreadable(_("{file} is not a workbook: if it is text, its name must end with .csv.", file=name))
+        raise Unreadable("{file} is not a workbook: if it is text, its name must end with .csv.", file=name)
 
 
 def _plain(value: Any) -> Cell:
