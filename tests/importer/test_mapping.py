@@ -9,7 +9,6 @@ import pytest
 import yaml
 
 from importledger_client.comparing import compared
-from importledger_client.mapped_source import MappedSource
 from importledger_client.mapping import MappingError, read_mapping
 from importledger_client.proposing import path_for
 from tests.support.importbook import importbook
@@ -78,27 +77,6 @@ def test_unknown_columns_and_missing_fields_are_named(tmp_path: Path) -> None:
     point = "supply_addresses.supply_points.supply_type"
     for path in ("customers.family_name", "supply_addresses.supply_address1", point):
         assert f"{path}: This field must be given." in shown.stdout
-
-
-def test_constants_lookup_tables_dates_and_decimals(tmp_path: Path) -> None:
-    title = {"column": "Anrede", "table": "anrede", "default": ""}
-    account = {
-        "external_account_number": "Nr",
-        "sales_channel": {"constant": "DIRECT"},
-        "transfer_balance": "Saldo",
-        "customers": [{"family_name": "Name", "title": title, "date_of_birth": "Geb"}],
-    }
-    forms = {"dates": "DD.MM.YYYY", "decimals": "1.234,56", "tables": {"anrede": {"H": "Herr", "F": "Frau"}}}
-    path = write(tmp_path, forms | {"account": account})
-    file = table(tmp_path, ["Nr", "Name", "Anrede", "Geb", "Saldo"], [["K1", "Groß", "F", "01.02.1980", "-1.234,50"]])
-    (line,) = MappedSource([file], read_mapping(path), path, "NORDWIND").lines()
-    assert msgspec.json.decode(line.content) == {
-        "external_account_number": "K1",
-        "sales_channel": "DIRECT",
-        "transfer_balance": "-1234.50",
-        "customers": [{"family_name": "Groß", "title": "Frau", "date_of_birth": "1980-02-01"}],
-        "import_supplier": "NORDWIND",
-    }
 
 
 NO_FIELD = "An account has no such field. Did you mean"

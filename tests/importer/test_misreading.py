@@ -34,8 +34,6 @@ from importledger_client.mapping import MappingError, read_mapping
 from importledger_client.sources import Differs, Line, Source, Unreadable, _Counted
 from importledger_client.tables.columnar import Columnar
 from importledger_client.tables.delimited import Delimited
-from importledger_client.tables.reading import Table
-from importledger_client.tables.table import TableSource
 from importledger_client.tables.workbook import Sheet
 from importledger_client.values import converted
 from tests.support.importbook import importbook
@@ -468,15 +466,6 @@ def test_a_time_of_parquet_outside_of_all_calendars_is_named(tmp_path: Path, kin
         lines(tmp_path, file, WITH_BIRTH)
 
 
-def test_numbers_and_bytes_of_parquet_are_read(tmp_path: Path) -> None:
-    file = str(tmp_path / "kunden.parquet")
-    values = pyarrow.array([0.1, 1234.56, 16777216.0, -7.7, float("nan")], pyarrow.float32())
-    parquet.write_table(pyarrow.table({"Nr": [*"abcde"], "Name": [b"Gro\xc3\x9f"] * 5, "Saldo": values}), file)
-    made = accounts(tmp_path, file, WITH_BALANCE, empty=["NaN"])
-    assert [account.get("transfer_balance") for account in made] == ["0.1", "1234.56", "16777216", "-7.7", None]
-    assert {account["customers"][0]["family_name"] for account in made} == {"Groß"}
-
-
 # Files of another kind
 
 
@@ -676,6 +665,8 @@ def test_the_example_of_the_guide_gives_each_row_to_its_parent(tmp_path: Path) -
         ("K2", "Allee", "Z4", "5"),
     ]
     assert [account["billing_address1"] for account in made] == ["Ringweg", "Allee"]
+    assert [account["customers"][0]["title"] for account in made] == ["Frau", "Herr"]
+    assert {(account["import_supplier"], account["sales_channel"]) for account in made} == {("NORDWIND", "DIRECT")}
 
 
 SOURCE_NAMES = "The names there must be among delimiter, encoding, sheets, ignore_sheets."
@@ -734,15 +725,6 @@ def test_a_mapping_with_a_name_twice_is_refused(tmp_path: Path) -> None:
 
 
 # The second count
-
-
-def test_a_file_that_was_counted_otherwise_gives_no_manifest(tmp_path: Path) -> None:
-    file = written(tmp_path, "kunden.csv", "Nr;Name\nK1;Groß\nK2;Böhm\n")
-    rows = Table([file], TableSource()).rows()
-    next(rows)
-    Path(written(tmp_path, "new.csv", "Nr;Name\nK1;Groß\nK2;Böhm\nK3;Weiß\n")).replace(file)
-    with pytest.raises(Differs, match="2 rows were read, and 3 counted"):
-        list(rows)
 
 
 def test_a_workbook_that_was_counted_otherwise_gives_no_manifest(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import io
 import itertools
 import tempfile
 from collections.abc import Iterator
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow
 import pytest
 import xlsxwriter
-from babel.numbers import NumberFormatError, format_decimal, parse_decimal
+from babel.numbers import format_decimal, parse_decimal
 from hypothesis import event, given
 from hypothesis import strategies as st
 from openpyxl import Workbook
@@ -134,6 +134,8 @@ cells_of_sheets = st.one_of(in_sheets, numbers, days, times, st.none())
 
 def expected(cell: Any) -> Any:
     """The cell as the reader has it."""
+    if isinstance(cell, bytes):
+        return cell.decode()
     if isinstance(cell, datetime):
         return cell.date().isoformat() if cell.time() == datetime.min.time() else cell.isoformat()
     if isinstance(cell, date):
@@ -185,6 +187,7 @@ def test_a_sheet_reads_back_equal_or_is_refused(rows: list[list[Any]], writer: s
 
 columns = {
     "text": (pyarrow.string(), texts),
+    "bytes": (pyarrow.binary(), texts.map(str.encode)),
     "dictionary": (pyarrow.dictionary(pyarrow.int32(), pyarrow.string()), texts),
     "integer": (pyarrow.int64(), st.integers(-(2**63), 2**63 - 1)),
     "float": (pyarrow.float64(), st.floats(allow_nan=False, allow_infinity=False)),
@@ -241,7 +244,6 @@ def test_numbers_are_read_as_babel_reads_them_strictly_or_refused(form: str, loc
 def test_a_day_reads_back_in_every_form(day: date, form: str) -> None:
     text = form.replace("YYYY", f"{day.year:04d}").replace("MM", f"{day.month:02d}").replace("DD", f"{day.day:02d}")
     assert converted(text, "date", dates=form) == day.isoformat()
-    assert date.fromisoformat(converted(text, "date", dates=form)) - day == timedelta(0)
 
 
 @given(rows_of(german), dialects, st.sampled_from(["cp1252", "utf-16-le", "utf-16-be", "mac_roman", "cp1250", "utf-7"]))
@@ -261,11 +263,6 @@ def test_what_babel_writes_is_read(number: Decimal) -> None:
     for form, locale in (("1.234,56", "de_DE"), ("1,234.56", "en_US"), ("1 234,56", "fr_FR")):
         text = format_decimal(number, format="#,##0.00", locale=locale).replace("\u202f", " ")
         assert Decimal(converted(text, "decimal", decimals=form)) == number
-
-
-def test_babel_refuses_what_must_be_refused() -> None:
-    with pytest.raises(NumberFormatError):
-        parse_decimal("12.50", locale="de_DE", strict=True)
 
 
 @pytest.mark.parametrize("is_workbook", [False, True])
