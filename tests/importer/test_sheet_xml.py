@@ -117,9 +117,9 @@ def test_every_form_of_a_cell_is_counted(sheet: tuple[str, str, list[set[int]], 
         patch.setattr(sheet_xml, "_READ_BYTES", read_bytes)
         found = scan(written(Path(folder) / "s.xlsx", xml, prefix=prefix), "S")
     rows = [positions for positions in filled if positions]
-    assert found.count.rows == max(0, len(rows) - 1), "the first row is the header"
+    assert found.rows == max(0, len(rows) - 1), "the first row is the header"
     for place in range(4):
-        assert found.count.filled[place] == sum(place in positions for positions in rows[1:])
+        assert found.filled[place] == sum(place in positions for positions in rows[1:])
     shown = [sentence for _, _, sentence in found.doubts.items()]
     assert bool(shown) == bool(doubtful)
 

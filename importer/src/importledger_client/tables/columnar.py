@@ -8,7 +8,7 @@ from typing import Any
 
 from importledger_client.language import _
 from importledger_client.sources import Unreadable
-from importledger_client.tables.table import Cell, Count
+from importledger_client.tables.table import Cell, Count, Doubts
 
 _ROWS = 1000
 """Rows to decode at once."""
@@ -22,6 +22,7 @@ class Columnar:
 
     def __init__(self, name: str) -> None:
         self.name = self.label = name
+        self.doubts = Doubts()
         with Path(name).open("rb") as file:
             if file.read(4) != b"PAR1":
                 raise Unreadable("{file} is not a Parquet file.", file=name)
@@ -75,12 +76,6 @@ class Columnar:
                     nulls = self._file.read_row_group(group, columns=[self._names[position]]).column(0).null_count
                 count.filled[position] += rows.num_rows - nulls
         return count
-
-    def count(self, recount: Count) -> Count:
-        return recount
-
-    def doubts(self) -> Iterator[tuple[int, str, str]]:
-        return iter(())
 
     def _plain(self, number: int, column: str, value: Any) -> Cell:
         """Return a cell as text, number, boolean or None."""

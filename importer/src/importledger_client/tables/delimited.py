@@ -55,7 +55,7 @@ class Delimited:
         if self.encoding == "utf-8":
             self.encoding = "utf-8-sig"
         self._line_end = _line_end(name)
-        self._doubts = Doubts()
+        self.doubts = Doubts()
         first = next(self._text(), "")
         match = _SEPARATOR.match(first)
         self._is_separator_first = match is not None
@@ -94,7 +94,7 @@ class Delimited:
                         " column.",
                         column=names[position],
                     )
-                    self._doubts.add(position, "", f"{_('row')} {number}", swallowed)
+                    self.doubts.add(position, "", f"{_('row')} {number}", swallowed)
             yield number, [cell or None for cell in cells]
 
     def _looks_like_rows(self, cell: str, width: int) -> bool:
@@ -103,12 +103,6 @@ class Delimited:
 
     def recount(self) -> Count:
         return recounted(self.name, self.encoding, self.delimiter, self._line_end, has_preface=self._is_separator_first)
-
-    def count(self, recount: Count) -> Count:
-        return recount
-
-    def doubts(self) -> Iterator[tuple[int, str, str]]:
-        return self._doubts.items()
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the records from the header on, with their numbers. A line `sep=;` before them has number 1."""

@@ -12,7 +12,7 @@ import msgspec
 
 from importledger_client.language import _
 from importledger_client.sources import Unreadable, opened
-from importledger_client.tables.table import Cell, Count
+from importledger_client.tables.table import Cell, Count, Doubts
 
 _objects = msgspec.json.Decoder(list[msgspec.Raw])
 _object = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
@@ -26,6 +26,7 @@ class Objects:
 
     def __init__(self, name: str) -> None:
         self.name = self.label = name
+        self.doubts = Doubts()
         with opened(name) as stream:
             self._content = stream.read().removeprefix(b"\xef\xbb\xbf").strip()
         self._names = list(dict.fromkeys(path for __, row in self._flat() for path, __ in row))
@@ -52,12 +53,6 @@ class Objects:
                 if inner not in (None, ""):
                     count.filled[places[path]] += 1
         return count
-
-    def count(self, recount: Count) -> Count:
-        return recount
-
-    def doubts(self) -> Iterator[tuple[int, str, str]]:
-        return iter(())
 
     def _flat(self) -> Iterator[tuple[int, list[tuple[str, Any]]]]:
         """Yield the objects with their numbers, each as its paths and values."""

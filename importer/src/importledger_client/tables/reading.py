@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from importledger_client.display import counted, number
 from importledger_client.language import _
@@ -47,18 +46,16 @@ class Recounter:
 
     def __init__(self) -> None:
         self._pool: ProcessPoolExecutor | None = None
-        self._started: list[Future[Any]] = []
+        self._started: list[Future[Count]] = []
 
     def start(self, part: Part) -> Callable[[], Count]:
         """Return a function that returns the second count."""
         if not isinstance(part, Delimited | Sheet) or Path(part.name).stat().st_size < _LARGE:
-            return _recounting(part)
+            return part.recount
         if self._pool is None:
             self._pool = helpers(1)
-        recount: Callable[[], Any] = part.recount
-        started = self._pool.submit(recount)
-        self._started.append(started)
-        return lambda: part.count(started.result())
+        self._started.append(self._pool.submit(part.recount))
+        return self._started[-1].result
 
     def close(self) -> None:
         """End the process, without waiting for a count that nobody needs."""
@@ -93,7 +90,7 @@ class Table:
         self._starts: list[int] = []
         self.parts = [part for name in names for part in self._parts(name, source, chosen_elsewhere)]
         self._headers = [self._named(part) for part in self.parts]
-        self._recounts = [recounter.start(part) if recounter else _recounting(part) for part in self.parts]
+        self._recounts = [recounter.start(part) if recounter else part.recount for part in self.parts]
 
     @property
     def written(self) -> list[str]:
@@ -123,10 +120,10 @@ class Table:
                     number = base + in_part
                     count.add(cells)
                     yield number, pick(in_part, cells)
-                if is_recounted:
-                    self._check(part, header, count, recount())
+                again = recount() if is_recounted else count
+                self._check(part, header, count, again)
                 self._add_counts(header, count)
-                for position, word, sentence in part.doubts():
+                for position, word, sentence in (*again.doubts.items(), *part.doubts.items()):
                     if position >= len(header) or header[position] not in self._ignored:
                         self.doubts.append((word, f"{part.label}, {sentence}"))
 
@@ -261,11 +258,6 @@ def _unequal(counts: str, again: int) -> str:
         counts=counts,
         again=number(again),
     )
-
-
-def _recounting(part: Part) -> Callable[[], Count]:
-    """Return a function that makes the second count of a part in this process."""
-    return lambda: part.count(part.recount())
 
 
 def sample_of(name: str, most: int) -> tuple[Table, list[Row]]:

@@ -11,11 +11,9 @@ from typing import IO
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-import msgspec
-
 from importledger_client.language import _
 from importledger_client.sources import Unreadable
-from importledger_client.tables.table import Count, Doubts
+from importledger_client.tables.table import Count
 
 _PADDED = re.compile(r"00+\Z")
 MOST_CELLS = 2**26
@@ -37,13 +35,6 @@ _ATTRIBUTE = re.compile(rb"""\s(\w+)\s*=\s*["']([^"']*)["']""")
 _PRONUNCIATION = re.compile(rb"<(\w+:)?rPh\b.*?</(\w+:)?rPh>", re.DOTALL)
 _TEXT = re.compile(rb"<(?:\w+:)?t(?:\s[^>]*)?>[^<]")
 _VALUE, _FORMULA = re.compile(rb"<(?:\w+:)?v(?:\s[^>]*)?>([^<]*)<"), re.compile(rb"<(?:\w+:)?f[\s/>]")
-
-
-class Scan(msgspec.Struct):
-    """Rows and filled cells of a sheet, and its doubtful cells: formulas without a value, errors, leading zeros."""
-
-    count: Count
-    doubts: Doubts
 
 
 def check_area(name: str, sheet: str) -> None:
@@ -76,8 +67,11 @@ def _area(name: str, sheet: str, place: re.Pattern[bytes]) -> tuple[int, int]:
     return rows, max([0, *map(_position, letters)])
 
 
-def scan(name: str, sheet: str) -> Scan:
-    """Count a sheet of a workbook. Raises Unreadable."""
+def scan(name: str, sheet: str) -> Count:
+    """Count a sheet of a workbook, and find doubtful cells: formulas without a value, errors, leading zeros.
+
+    Raises Unreadable.
+    """
     with _opened(name, sheet) as archive:
         cells = _Cells(_filled_texts(archive), _widths(archive))
         with archive.open(_path_of(archive, sheet)) as content:
@@ -126,7 +120,7 @@ class _Cells:
     """Counts of the rows and cells of a sheet."""
 
     def __init__(self, texts: list[bool], widths: list[int]) -> None:
-        self.found = Scan(Count(), Doubts())
+        self.found = Count()
         self._texts, self._widths = texts, widths
         self._number, self._has_header = 0, False
 
@@ -143,7 +137,7 @@ class _Cells:
                 filled += [None] * (position + 1 - len(filled))
                 filled[position] = True
         if filled and self._has_header:
-            self.found.count.add(filled)
+            self.found.add(filled)
         self._has_header = self._has_header or bool(filled)
 
     def _is_filled(self, position: int, kind: bytes, style: int, value: bytes, content: bytes) -> bool:

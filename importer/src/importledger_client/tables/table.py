@@ -14,9 +14,6 @@ Row = Sequence[Cell]
 """Cells by the position of their column."""
 
 
-_MOST_PATTERNS = 10_000
-
-
 class Dated(str):
     """A date or time of a workbook, as ISO 8601 text. Excel changes texts such as 1/2 to dates."""
 
@@ -49,29 +46,20 @@ class Doubts:
 
 
 class Count:
-    """Number of rows, and of filled cells by position, without the header."""
+    """Number of rows, and of filled cells by position, without the header.
+
+    `doubts` has the cells that only a second count finds doubtful.
+    """
 
     def __init__(self) -> None:
         self.rows = 0
-        self._filled: collections.Counter[int] = collections.Counter()
-        self._patterns: collections.Counter[tuple[bool, ...]] = collections.Counter()
-        """Numbers of rows by their filled cells, since most rows of a table have the same filled cells."""
+        self.filled: collections.Counter[int] = collections.Counter()
+        self.doubts = Doubts()
 
     def add(self, cells: Sequence[Any]) -> None:
         """Count one row. A cell is filled unless it is None."""
         self.rows += 1
-        self._patterns[tuple([cell is not None for cell in cells])] += 1
-        if len(self._patterns) > _MOST_PATTERNS:
-            self.filled  # noqa: B018 - makes room
-
-    @property
-    def filled(self) -> collections.Counter[int]:
-        """Number of filled cells by position."""
-        while self._patterns:
-            pattern, rows = self._patterns.popitem()
-            for position, is_filled in enumerate(pattern):
-                self._filled[position] += rows * is_filled
-        return self._filled
+        self.filled.update([position for position, cell in enumerate(cells) if cell is not None])
 
 
 class Part(Protocol):
@@ -81,6 +69,8 @@ class Part(Protocol):
     """Name of the file, and of the sheet if there are several."""
     written: str
     """Format, encoding and delimiter, for people."""
+    doubts: Doubts
+    """Doubtful cells that `rows` has found."""
 
     def header(self) -> list[str]:
         """Return the names of the columns by position, "" for a column without a name. Raises Unreadable."""
@@ -93,14 +83,6 @@ class Part(Protocol):
         """
         ...
 
-    def recount(self) -> Any:
-        """Count the part with other code than `rows`, for `count`. Raises Unreadable."""
-        ...
-
-    def count(self, recount: Any) -> Count:
-        """Return the count of `recount`, possibly from another process."""
-        ...
-
-    def doubts(self) -> Iterator[tuple[int, str, str]]:
-        """Yield the doubtful cells in the form of `Doubts.items`. Call this after `rows`."""
+    def recount(self) -> Count:
+        """Count the part with other code than `rows`, possibly in another process. Raises Unreadable."""
         ...

@@ -3,7 +3,6 @@
 calamine returns no value for formulas without a stored value and for cells with an error. `sheet_xml` finds such cells.
 """
 
-import itertools
 import math
 from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta
@@ -13,7 +12,7 @@ from typing import Any
 
 from importledger_client.language import _, translatable
 from importledger_client.sources import Unreadable
-from importledger_client.tables.sheet_xml import Scan, check_area, scan
+from importledger_client.tables.sheet_xml import check_area, scan
 from importledger_client.tables.table import Cell, Count, Dated, Doubts
 
 _OLD, _ZIP = b"\xd0\xcf\x11\xe0", b"PK\x03\x04"
@@ -30,8 +29,7 @@ class Sheet:
         self.name, self.label, self.title = name, label, sheet.name
         self.written = f"XLSX · {_('sheet')} {self.title}"
         self._sheet = sheet
-        self._doubts = Doubts()
-        self._scan: Scan | None = None
+        self.doubts = Doubts()
 
     def header(self) -> list[str]:
         __, cells = next(self._cells())
@@ -42,15 +40,8 @@ class Sheet:
         next(cells, None)
         return ((number, row) for number, row in cells if row.count(None) < len(row))
 
-    def recount(self) -> Scan:
+    def recount(self) -> Count:
         return scan(self.name, self.title)
-
-    def count(self, recount: Scan) -> Count:
-        self._scan = recount
-        return recount.count
-
-    def doubts(self) -> Iterator[tuple[int, str, str]]:
-        return itertools.chain(self._scan.doubts.items() if self._scan else (), self._doubts.items())
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_sheet": None}  # calamine's sheet cannot be sent to another process
@@ -63,7 +54,7 @@ class Sheet:
             row += [(cell or None) if type(cell) is str else _plain(cell) for cell in cells]
             for position, cell in enumerate(row) if not _TEXTS.issuperset(map(type, row)) else ():
                 if isinstance(cell, int | Decimal) and not -_EXACT < cell < _EXACT:
-                    self._doubts.add(position, "", f"{_('row')} {number}", _(_ROUNDED))
+                    self.doubts.add(position, "", f"{_('row')} {number}", _(_ROUNDED))
             yield number, row
 
 
