@@ -150,7 +150,7 @@ def test_the_engine_itself_reads_and_writes_nothing_outside_its_folder(tmp_path:
     outside.write_text("a\n1\n")
     folder.mkdir()
     with contextlib.closing(Engine(folder, [""])) as engine, pytest.raises(Unreadable, match="cannot be applied"):
-        engine._execute(sql.format(outside=outside))
+        engine._run(sql.format(outside=outside))
     assert outside.read_text() == "a\n1\n"
 
 

@@ -27,15 +27,15 @@ class Join(NamedTuple):
     on: tuple[tuple[str, str], ...]
 
 
-class Shared(NamedTuple):
-    """Columns of two tables with equal values: the share of the child's values that the parent has, and the number of
+class Link(NamedTuple):
+    """Columns of two tables with equal values: the share of the table's values that the parent has, and the number of
     values.
     """
 
-    child: str
-    place: int
+    table: str
+    column: str
     parent: str
-    parent_place: int
+    parent_column: str
     share: float
     is_parent_unique: bool
     values: int
@@ -77,11 +77,11 @@ class Engine:
         cells = ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in names.items())
         texts = ", ".join(f"'{name}': 'VARCHAR'" for name in names)
         source = f"read_csv({_quoted(str(path))}, {_FORM}, max_line_size = {_LONGEST_LINE}, columns = {{{texts}}})"
-        self._execute(f"CREATE TABLE r{self._numbers[table]} AS SELECT {cells}, true AS kept FROM {source}")
+        self._run(f"CREATE TABLE r{self._numbers[table]} AS SELECT {cells}, true AS kept FROM {source}")
         path.unlink()
 
-    def shared(self, columns: Mapping[str, int]) -> list[Shared]:
-        """Return the pairs of columns of different tables that share at least half of the child's values.
+    def links(self, columns: Mapping[str, Sequence[str]]) -> list[Link]:
+        """Return the pairs of columns of different tables of which the second has at least half of the first's values.
 
         The values must be unique in one of the two columns. With many rows, the same sample of values is compared in
         all tables.
@@ -91,34 +91,35 @@ class Engine:
         parts = " UNION ALL ".join(
             f"SELECT {self._numbers[table]} AS t, {place} AS c, hash(c{place}) AS h, count(*) AS n"
             f" FROM r{self._numbers[table]} WHERE c{place} IS NOT NULL AND h % {sample} = 0 GROUP BY h"
-            for table, places in columns.items()
-            for place in range(places)
+            for table, names in columns.items()
+            for place in range(len(names))
         )
-        self._execute(f"CREATE TABLE hashes AS {parts}")
-        self._execute(
-            "CREATE TABLE sizes AS SELECT t, c, count(*) AS size, max(n) = 1 AS once FROM hashes GROUP BY t, c"
-        )
-        found = self._all(
+        self._run(f"CREATE TABLE hashes AS {parts}")
+        self._run("CREATE TABLE sizes AS SELECT t, c, count(*) AS size, max(n) = 1 AS once FROM hashes GROUP BY t, c")
+        found = self._run(
             "SELECT a.t, a.c, b.t, b.c, count(*) / any_value(p.size) AS share, any_value(q.once), any_value(p.size)"
             " FROM hashes a JOIN hashes b ON a.h = b.h AND a.t <> b.t JOIN sizes p ON p.t = a.t AND p.c = a.c"
             " JOIN sizes q ON q.t = b.t AND q.c = b.c WHERE p.once OR q.once GROUP BY ALL"
             f" HAVING share >= {_LEAST_SHARE} ORDER BY ALL"
         )
-        names = {number: table for table, number in self._numbers.items()}
-        return [Shared(names[t], c, names[s], d, share, once, values) for t, c, s, d, share, once, values in found]
+        tables = list(self._numbers)
+        return [
+            Link(tables[t], columns[tables[t]][c], tables[s], columns[tables[s]][d], *numbers)
+            for t, c, s, d, *numbers in found
+        ]
 
     def types(self, table: str, expressions: Sequence[str]) -> list[str]:
         """Return the types of expressions over a table. Raises Unreadable."""
-        described = self._all(f"DESCRIBE SELECT {', '.join(expressions)} FROM r{self._numbers[table]}")
+        described = self._run(f"DESCRIBE SELECT {', '.join(expressions)} FROM r{self._numbers[table]}")
         return [str(row[1]) for row in described]
 
     def filter(self, table: str, condition: str) -> None:
-        self._execute(f"UPDATE r{self._numbers[table]} SET kept = false WHERE NOT coalesce({condition}, false)")
+        self._run(f"UPDATE r{self._numbers[table]} SET kept = false WHERE NOT coalesce({condition}, false)")
 
     def first(self, table: str, value: str) -> tuple[int, Any] | None:
         """Return number and value of the first row whose value is not NULL."""
         rows = f"SELECT row, {value} AS x FROM r{self._numbers[table]}"
-        ((number, found),) = self._all(f"SELECT min(row), arg_min(x, row) FROM ({rows} WHERE kept) WHERE x IS NOT NULL")
+        ((number, found),) = self._run(f"SELECT min(row), arg_min(x, row) FROM ({rows} WHERE kept) WHERE x IS NOT NULL")
         return None if number is None else (number, found)
 
     def first_like(self, table: str, column: str, pattern: str, texts: Sequence[str]) -> tuple[int, str] | None:
@@ -133,7 +134,7 @@ class Engine:
         `columns` are the engine's names. `clause` is SQL after the table's name that selects rows, such as a join.
         """
         counts = ", ".join(["count(*)", *(f"count({column})" for column in columns)])
-        return list(self._all(f"SELECT {counts} FROM r{self._numbers[table]} {clause}")[0])
+        return list(self._run(f"SELECT {counts} FROM r{self._numbers[table]} {clause}")[0])
 
     def join(self, keys: Mapping[str, str], joins: Sequence[Join]) -> None:
         """Find the rows of each account: by the table's key column, else by the joins, parents first.
@@ -141,37 +142,37 @@ class Engine:
         Rows that belong only to rows that were left out are also left out, and have negative account numbers.
         """
         first = "min(row) FILTER (WHERE kept)"
-        self._execute(
+        self._run(
             f"CREATE TABLE accounts AS SELECT {keys['']} AS key, {first} AS first, row_number() OVER (ORDER BY {first}"
             " NULLS LAST) * CASE WHEN bool_or(kept) THEN 1 ELSE -1 END AS account FROM r0 WHERE key IS NOT NULL"
             f" GROUP BY {keys['']}"
         )
         for table, number in self._numbers.items():
-            self._execute(f"CREATE TABLE p{number} (account BIGINT, row BIGINT, kept BOOLEAN)")
+            self._run(f"CREATE TABLE p{number} (account BIGINT, row BIGINT, kept BOOLEAN)")
             if column := keys[table]:
-                self._execute(
+                self._run(
                     f"INSERT INTO p{number} SELECT account, row, kept AND account > 0 FROM r{number}"
                     f" JOIN accounts ON {column} = key"
                 )
         for join in joins:
             parent, child = self._numbers[join.parent], self._numbers[join.child]
             on = " AND ".join(f"c.{theirs} = r.{ours}" for ours, theirs in join.on)
-            self._execute(
+            self._run(
                 f"INSERT INTO p{child} (SELECT account, c.row, p.kept AND c.kept FROM p{parent} p JOIN r{parent} r"
                 f" ON r.row = p.row JOIN r{child} c ON {on} EXCEPT SELECT * FROM p{child})"
             )
         for number in self._numbers.values():
-            self._execute(
+            self._run(
                 f"CREATE TABLE o{number} AS (SELECT row FROM r{number} WHERE NOT kept UNION SELECT row FROM p{number}"
                 f" WHERE NOT kept) EXCEPT SELECT row FROM p{number} WHERE kept"
             )
-            self._execute(f"DELETE FROM p{number} WHERE NOT kept")
+            self._run(f"DELETE FROM p{number} WHERE NOT kept")
 
     def nowhere(self, table: str, columns: Iterable[str]) -> tuple[list[int], list[int]]:
         """Return the numbers of the rows that are in no account, and their filled cells in the form of `filled`."""
         number = self._numbers[table]
         clause = f"ANTI JOIN (SELECT row FROM p{number} UNION ALL SELECT row FROM o{number}) USING (row)"
-        rows = self._all(f"SELECT row FROM r{number} {clause} ORDER BY row")
+        rows = self._run(f"SELECT row FROM r{number} {clause} ORDER BY row")
         return [row for (row,) in rows], self.filled(table, columns, clause=clause)
 
     def left_out(self, table: str, columns: Iterable[str]) -> list[int]:
@@ -180,22 +181,22 @@ class Engine:
 
     def repeated(self, table: str) -> list[int]:
         """Return the numbers of the rows that are in several accounts."""
-        rows = self._all(f"SELECT row FROM p{self._numbers[table]} GROUP BY row HAVING count(*) > 1 ORDER BY row")
+        rows = self._run(f"SELECT row FROM p{self._numbers[table]} GROUP BY row HAVING count(*) > 1 ORDER BY row")
         return [row for (row,) in rows]
 
     def order(self, table: str, values: Sequence[str]) -> None:
         """Compute values of the rows of all accounts, and order the rows by account and number."""
         number = self._numbers[table]
         names = ", ".join(f"{value} AS v{place}" for place, value in enumerate(values))
-        self._execute(
+        self._run(
             f"CREATE TABLE f{number} AS SELECT account, row, {names} FROM p{number} JOIN r{number} USING (row)"
             f" ORDER BY account, row"
         )
-        self._execute(f"DROP TABLE r{number}")
+        self._run(f"DROP TABLE r{number}")
 
     def values(self, table: str, place: int) -> list[tuple[Any, int, str]]:
         """Return the different values at a place of all rows, with the number of rows and an account's key for each."""
-        return self._all(
+        return self._run(
             f"SELECT v{place} AS x, count(*), arg_min(key, account) FROM f{self._numbers[table]} JOIN accounts"
             " USING (account) WHERE x IS NOT NULL GROUP BY x ORDER BY count(*) DESC, x"
         )
@@ -203,13 +204,13 @@ class Engine:
     @property
     def size(self) -> int:
         """Number of accounts in the tables."""
-        return int(self._all("SELECT count(*) FROM accounts WHERE account > 0")[0][0])
+        return int(self._run("SELECT count(*) FROM accounts WHERE account > 0")[0][0])
 
     def accounts(self) -> Iterator[tuple[str, int, Rows]]:
         """Yield each account: its key, the number of its first row, and its rows."""
         pairs = " UNION ALL ".join(f"SELECT account FROM p{number}" for number in self._numbers.values())
         part_of = f"SELECT account, sum(count(*)) OVER (ORDER BY account) // {_AT_ONCE} AS part"
-        parts = self._all(
+        parts = self._run(
             f"SELECT min(account), max(account) FROM ({part_of} FROM ({pairs}) GROUP BY account)"
             " GROUP BY part ORDER BY part"
         )
@@ -218,15 +219,12 @@ class Engine:
             found: dict[str, dict[int, list[tuple[Any, ...]]]] = {}
             for table, number in self._numbers.items():
                 groups = found[table] = {}
-                for row in self._all(f"SELECT * FROM f{number} {between}, row"):
+                for row in self._run(f"SELECT * FROM f{number} {between}, row"):
                     groups.setdefault(row[0], []).append(row)
-            for account, key, first in self._all(f"SELECT account, key, first FROM accounts {between}"):
+            for account, key, first in self._run(f"SELECT account, key, first FROM accounts {between}"):
                 yield key, first, {table: groups.get(account, []) for table, groups in found.items()}
 
-    def _execute(self, sql: str) -> None:
-        self._all(sql)
-
-    def _all(self, sql: str) -> list[Any]:
+    def _run(self, sql: str) -> list[Any]:
         try:
             return self._db.execute(sql).fetchall()
         except self._errors as error:

@@ -18,8 +18,8 @@ _TEXT = "|| ~~ !~~ concat concat_ws contains ends_with left length lower ltrim r
 _MORE = "regexp_replace replace right rtrim split_part starts_with strpos substring trim upper"
 _OTHER = "+ - * / abs greatest least month nullif round year"
 _FUNCTIONS = frozenset(f"{_TEXT} {_MORE} {_OTHER}".split())
-_READERS = {"number": "number", "day": "day"}
-"""Functions that read a column as a number or a day, with the kinds of their conversions."""
+_READERS = frozenset({"number", "day"})
+"""Functions that read a column as a number or a day. Their names are the kinds of their conversions."""
 _CLASSES = frozenset(
     ["BETWEEN", "CASE", "CAST", "COLUMN_REF", "COMPARISON", "CONJUNCTION", "CONSTANT", "FUNCTION", "OPERATOR"]
 )
@@ -129,7 +129,7 @@ def _reader(node: dict[str, Any]) -> tuple[str, str, str]:
         )
     for form in forms:
         (number_form if name == "number" else date_form)(form)
-    return _column(parts[0]), _READERS[name], forms[0] if forms else ""
+    return _column(parts[0]), name, forms[0] if forms else ""
 
 
 def _column(node: dict[str, Any]) -> str:

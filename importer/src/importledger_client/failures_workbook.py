@@ -417,7 +417,10 @@ def _cells(value: Any, path: str) -> Iterator[tuple[str, Cell]]:
             yield path, value
         case _:
             text = _encode(value).decode()
-            yield f"{path}{_JSON}".strip(), _UNSAFE.sub(lambda found: "".join(map(_escaped, found[0])), text)
+            yield (
+                f"{path}{_JSON}".strip(),
+                _UNSAFE.sub(lambda found: "".join(f"\\u{ord(letter):04x}" for letter in found[0]), text),
+            )
 
 
 def _column_of(path: str, cells: Mapping[str, Cell]) -> str:
@@ -474,10 +477,6 @@ def _cell_at(name: str, row: int, column: str) -> str:
     return f"{name}, {_('row')} {row}, {_('column')} {column}"
 
 
-def _escaped(letter: str) -> str:
-    return f"\\u{ord(letter):04x}"
-
-
 def _is_safe(cell: Cell) -> bool:
     """Return True if a workbook can hold the cell unchanged."""
     if not isinstance(cell, str) or len(cell) < 5:
@@ -487,12 +486,9 @@ def _is_safe(cell: Cell) -> bool:
 
 def _is_exact(value: int | Decimal) -> bool:
     """Return True if Excel keeps the number unchanged: it has at most 15 digits and no exponent."""
-    text = str(value)
-    return len(text.lstrip("-").replace(".", "")) <= 15 and text == _read_back(float(value))
-
-
-def _read_back(value: float) -> str:
-    return str(int(value)) if value.is_integer() else str(Decimal(f"{value:.15g}"))
+    text, read = str(value), float(value)
+    read_back = str(int(read)) if read.is_integer() else str(Decimal(f"{read:.15g}"))
+    return len(text.lstrip("-").replace(".", "")) <= 15 and text == read_back
 
 
 def _moment(cell: str) -> datetime | None:

@@ -17,7 +17,7 @@ from importledger_client.engine import Join, Rows
 from importledger_client.expressions import expression
 from importledger_client.failures import neutral
 from importledger_client.language import _, translatable
-from importledger_client.mapping import SPECIAL, MappingError, Plan, grouping_columns, is_object, joins, named
+from importledger_client.mapping import JOINING, SPECIAL, MappingError, Plan, grouping_columns, is_object, joins, named
 from importledger_client.tables.reading import Table
 from importledger_client.unused import Row, TableUse, UnusedCells
 from importledger_client.values import Conversion, converted
@@ -27,7 +27,6 @@ UNREADABLE = "UNREADABLE: "
 
 Without the prefix, the service would accept some wrong values.
 """
-_JOINING = frozenset({"from", "on", "where"})
 Make = Callable[[Sequence[Row], str], Any]
 """Function that makes a value from rows of a table and the path of the parent with a full stop. None means no value."""
 Choose = Callable[[Sequence[Row]], Sequence[Row]]
@@ -310,7 +309,7 @@ class Mapped:
         options: Mapping[str, Any] = spec if isinstance(spec, Mapping) else {"column": spec}
         if "from" in options:
             below, child, own = self._below(options, table, reads), str(options["from"]), set[str]()
-            make = self._field({name: options[name] for name in options.keys() - _JOINING}, field, child, own)
+            make = self._field({name: options[name] for name in options.keys() - JOINING}, field, child, own)
             use, bit = self.uses[child], self.uses[child].bit(own)
 
             def from_below(rows: Sequence[Row], before: str) -> Any:

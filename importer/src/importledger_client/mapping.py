@@ -23,7 +23,7 @@ SPECIAL = frozenset({"each", "from", "on", "where", "first", "last"})
 _IN_LISTS = translatable("each, from, on, where, first and last must stand in an item of a list (`- each: …`).")
 _ISO_DATE = "YYYY-MM-DD"
 _OPTIONS = frozenset({"table", "default", "format", "decimals", "first", "last"})
-_JOINING = frozenset({"from", "on", "where"})
+JOINING = frozenset({"from", "on", "where"})
 
 
 class MappingError(Unreadable):
@@ -296,7 +296,7 @@ def _faults(plan: Plan) -> Iterator[str]:
 
 def _faults_of_leaf(plan: Plan, leaf: Mapping[str, Any], kind: str, path: str) -> Iterator[str]:
     main = next(form for form in ("constant", "sum", "sql", "column") if form in leaf)
-    allowed = {"constant": frozenset[str](), "sum": _JOINING | {"default"}}.get(main, _OPTIONS | _JOINING)
+    allowed = {"constant": frozenset[str](), "sum": JOINING | {"default"}}.get(main, _OPTIONS | JOINING)
     for option in sorted(leaf.keys() - allowed - {main}):
         names = ", ".join(sorted(allowed)) or _("no option")
         yield f"{path}: " + _(

@@ -12,8 +12,8 @@ import yaml
 
 from importledger_client.contract import ACCOUNT, Field, paths
 from importledger_client.display import visible
+from importledger_client.engine import Link
 from importledger_client.language import _, translatable
-from importledger_client.linking import Link
 from importledger_client.mapping import SPECIAL, Plan, named, nodes
 from importledger_client.tables.table import Row
 
@@ -32,13 +32,6 @@ _CONTRACT = dict(paths())
 _GERMAN_DATE = re.compile(r"\d{1,2}\.\d{1,2}\.\d{4}\Z")
 _GERMAN_NUMBER = re.compile(r"-?\d{1,3}(\.\d{3})*,\d+\Z|-?\d+,\d+\Z")
 _ENGLISH_NUMBER = re.compile(r"-?\d{1,3}(,\d{3})+\.\d+\Z")
-
-
-class Gap(msgspec.Struct, frozen=True):
-    """A path that a mapping must fill, or must not contain."""
-
-    name: str
-    sentence: str
 
 
 def path_for(column: str, preset: str = "generic") -> str | None:
@@ -102,7 +95,9 @@ def propose(tables: list[Proposed], preset: str, open_points: list[str]) -> str:
                 _put(account, ACCOUNT, path.split("."), column)
             continue
         link = table.link
-        comments.append(link.sentence)
+        columns = f"{table.name}.{link.column} = {named(link.parent, link.parent_column)}"
+        share = f"{link.share:.0%}"
+        comments.append(_("joined: {columns}, which has {share} of its values", columns=columns, share=share))
         is_key = not link.parent and link.parent_column == account.get("external_account_number")
         files[table.name] = {"path": table.path} | ({"key": link.column} if is_key else {})
         files[table.name] |= {} if link.is_parent_unique else {"repeated": "allow"}
@@ -115,7 +110,7 @@ def propose(tables: list[Proposed], preset: str, open_points: list[str]) -> str:
     unused = [(table.name, column) for table in tables for column in table.columns if (table.name, column) not in used]
     comments += [_("not used yet: {column}", column=named(*column)) for column in unused]
     comments += [
-        _("not filled: {field}: {reason}", field=gap.name, reason=gap.sentence) for gap in gaps(Plan(account=account))
+        _("not filled: {field}: {reason}", field=path, reason=reason) for path, reason in gaps(Plan(account=account))
     ]
     lines = [f"# {visible(sentence)}".replace("\n", "\\n") for sentence in comments]
     title = _("From columns to accounts. `importbook map check` shows the open points.")
@@ -187,27 +182,26 @@ def _decimals(rows: list[Row]) -> str:
     return "1,234.56" if any(map(_ENGLISH_NUMBER.match, _texts(rows))) else "1234.56"
 
 
-def gaps(plan: Plan) -> list[Gap]:
-    """Return the paths that a mapping must fill, and the paths that accounts do not have."""
-    account, found = plan.account, list[Gap]()
+def gaps(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield the paths that accounts do not have, and the paths that a mapping must fill, each with a sentence."""
+    account = plan.account
     for node in nodes(account):
         name = node.path.rpartition(".")[2]
         if node.siblings and name not in node.siblings:
             similar = difflib.get_close_matches(name, [*node.siblings, *SPECIAL], n=1)
             hint = " " + _("Did you mean {possibility}?", possibility=similar[0]) if similar else ""
-            found.append(Gap(node.path, _("An account has no such field.") + hint))
+            yield node.path, _("An account has no such field.") + hint
     missing = [*_missing(account, ACCOUNT, "")]
     for node in nodes(account):
         if node.is_object and node.field.kind in ("list", "object"):
             missing += _missing(node.spec, node.field.fields, f"{node.path}.")
-    found += [Gap(path, _(REQUIRED)) for path in missing if path != "import_supplier"]
+    yield from ((path, _(REQUIRED)) for path in missing if path != "import_supplier")
     customers = account.get("customers") or []
     is_named = any("family_name" in customer for customer in customers)
     if not is_named and (customers or "unknown_occupier" not in account):
-        found.append(Gap("customers.family_name", _(REQUIRED)))
+        yield "customers.family_name", _(REQUIRED)
     if "billing_address1" not in account and not account.get("supply_addresses"):
-        found.append(Gap("billing_address1", _("A billing address or a supply address must be given.")))
-    return found
+        yield "billing_address1", _("A billing address or a supply address must be given.")
 
 
 def _missing(spec: Mapping[str, Any], fields: Mapping[str, Field], before: str) -> Iterator[str]:

@@ -1,6 +1,5 @@
 """Files of a pulled book: its accounts, its records by kind, and optionally tables in Parquet."""
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -15,6 +14,7 @@ import zstandard
 
 from importledger_client.answers import Content
 from importledger_client.contract import ACCOUNT, RECORDS, Field, in_utc
+from importledger_client.failures import private_file
 from importledger_client.sources import Unreadable
 
 ACCOUNT_KIND, LEFT_OUT = "account", "left_out"
@@ -79,7 +79,7 @@ class BookFiles:
     def _stream(self, kind: str) -> IO[bytes]:
         if kind not in self._streams:
             path = self.path(kind)
-            stored: IO[bytes] = self._stack.enter_context(private(part_of(path)))
+            stored: IO[bytes] = self._stack.enter_context(private_file(part_of(path)))
             if path.suffix == ".zst":
                 compressed = zstandard.ZstdCompressor().stream_writer(stored, closefd=False)
                 stored = cast(IO[bytes], self._stack.enter_context(compressed))
@@ -90,12 +90,6 @@ class BookFiles:
 def part_of(path: Path) -> Path:
     """Return the name of a file until it is complete."""
     return path.with_name(f".{path.name}.part")
-
-
-def private(path: Path) -> IO[bytes]:
-    """Open a new file with mode 0600, replacing any other: it will hold personal data."""
-    path.unlink(missing_ok=True)
-    return open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600))
 
 
 class Tables:
@@ -152,7 +146,7 @@ class Tables:
         rows, schema = self._rows.pop(table, []), self._schemas[table]
         if table not in self._writers:
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            stored = private(part_of(self._folder / f"{table}.parquet"))
+            stored = private_file(part_of(self._folder / f"{table}.parquet"))
             self._writers[table] = self._parquet.ParquetWriter(stored, schema), stored
         try:
             self._writers[table][0].write_table(self._pyarrow.Table.from_pylist(rows, schema=schema))

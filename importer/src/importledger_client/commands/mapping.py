@@ -1,5 +1,6 @@
 """`importbook map`: propose and check a mapping from columns to accounts."""
 
+import itertools
 from pathlib import Path
 
 import click
@@ -13,7 +14,7 @@ from importledger_client.mapped_source import SHOWN_ACCOUNTS, MappedSource
 from importledger_client.mapping import read_mapping
 from importledger_client.proposing import PRESETS, Proposed, gaps, propose
 from importledger_client.tables.delimited import Delimited
-from importledger_client.tables.reading import Table, is_json, sample_of
+from importledger_client.tables.reading import Table, is_json
 from importledger_client.tables.table import TableSource
 from importledger_client.value_list import read_list, write_list
 
@@ -40,7 +41,8 @@ def init(files: tuple[str, ...], preset: str) -> int:
             raise common.Stop("{file} is no table: CSV, XLSX and Parquet need a mapping, NDJSON needs none.", file=file)
     doubts, tables = list[str](), dict[str, Proposed]()
     for file in files:
-        table, rows = sample_of(file, SAMPLE)
+        table = Table([file], TableSource())
+        rows = [row for __, row in itertools.islice(table.rows(), SAMPLE)]
         part = table.parts[0]
         source = {"delimiter": part.delimiter, "encoding": part.encoding} if isinstance(part, Delimited) else {}
         name = Path(file).name.partition(".")[0] if tables else ""
@@ -112,7 +114,7 @@ def check(mapping: Path, file: str, supplier: str | None) -> int:
     for sentence in source.written():
         common.print_line(console, sentence)
     unfit = source.mapped.unfit if source.mapped else {}
-    open_ = [*source.open_points(), *(f"{gap.name}: {gap.sentence}" for gap in gaps(plan))]
+    open_ = [*source.open_points(), *(f"{path}: {sentence}" for path, sentence in gaps(plan))]
     open_ += [f"{_('column')} {column}: {value}" for column, value in sorted(unfit.items())]
     if without_number:
         rows = counted(without_number, "row")

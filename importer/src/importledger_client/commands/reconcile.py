@@ -1,7 +1,6 @@
 """`importbook reconcile`: compare a manifest with the platform, and write a certificate if both are equal."""
 
 import contextlib
-import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from importledger_client.differing import Differing, Found
 from importledger_client.digest import BUCKETS
 from importledger_client.display import Progress, amount, counted, duration, number
 from importledger_client.errors import ImportLedgerError, NotAllowed, NotFound, Refused
+from importledger_client.failures import private_file
 from importledger_client.language import _, translatable
 from importledger_client.manifest import FORMAT, SHOWN_COUNTS, sums_filled
 from importledger_client.protocol import NOT_UNDERSTOOD
@@ -251,7 +251,7 @@ def _write_differences(console: Console, differing: Differing, found: Sequence[F
     path = Path(f"{run}.differences.ndjson")
     path.unlink(missing_ok=True)
     if pushed:
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with private_file(path) as file:
             file.writelines(line + b"\n" for line in differing.lines(pushed))
         accounts = counted(len(pushed), "account")
         common.print_line(console, _("{accounts} of the source to push, in {file}.", accounts=accounts, file=path))

@@ -2,7 +2,6 @@
 
 import bisect
 import collections
-import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
@@ -258,9 +257,3 @@ def _unequal(counts: str, again: int) -> str:
         counts=counts,
         again=number(again),
     )
-
-
-def sample_of(name: str, most: int) -> tuple[Table, list[Row]]:
-    """Return a table and its first rows."""
-    table = Table([name], TableSource())
-    return table, [row for __, row in itertools.islice(table.rows(), most)]
