@@ -98,7 +98,7 @@ class Source:
         lines = self._all_lines()
         if not self.replaced:
             return lines
-        return (line for line in lines if line.errors or number_of(line.content) not in self.replaced)
+        return (line for line in lines if number_of(line.content) not in self.replaced)
 
     def _all_lines(self) -> Iterator[Line]:
         read = -self.empty_lines
