@@ -12,6 +12,7 @@ from importledger_client.comparing import compared
 from importledger_client.mapping import MappingError, read_mapping
 from importledger_client.proposing import path_for
 from tests.support.importbook import importbook
+from tests.support.mapped_book import mapping_at
 
 COLUMNS = ["Kundennummer", "Vorname", "Nachname", "E-Mail", "Straße", "Ort", "PLZ"]
 ENGLISH = ["Customer Number", "First Name", "Last Name", "email", "Street", "City", "Postcode"]
@@ -39,16 +40,10 @@ def table(folder: Path, columns: list[str], rows: list[list[str]], *, encoding: 
     return str(path)
 
 
-def write(folder: Path, mapping: dict[str, Any]) -> Path:
-    path = folder / "m.yaml"
-    path.write_text(yaml.safe_dump(mapping, allow_unicode=True), encoding="utf-8")
-    return path
-
-
 def checked(folder: Path, account: dict[str, Any], rows: list[list[str]] = ROWS) -> tuple[int, str]:
     """The exit code and the output of `map check`."""
     file = table(folder, COLUMNS, rows)
-    write(folder, {"key": "Kundennummer", "ignore": COLUMNS, "decimals": "1.234,56", "account": account})
+    mapping_at(folder, account, key="Kundennummer", ignore=COLUMNS, decimals="1.234,56")
     shown = importbook("map", "check", "m.yaml", file, at=folder)
     return shown.returncode, shown.stdout
 
@@ -128,10 +123,9 @@ def test_columns_values_and_rows_that_a_mapping_drops_keep_a_book_from_balancing
         "supply_addresses": [{"supply_points": [{"melos": [{"meters": [meter]}]}]}],
     }
     further = {"path": "z.csv", "key": "Kunde"}
-    mapping: dict[str, Any] = {"key": "Nr", "files": {"zaehler": further}, "account": account}
     rows = [["K1", "Groß", "x"], ["K1", "Klein", ""], ["K2", "Lang", ""], ["K2", "Lang", ""]]
     file = table(tmp_path, ["Nr", "Name", "Bemerkung"], rows)
-    write(tmp_path, mapping)
+    mapping_at(tmp_path, account, key="Nr", files={"zaehler": further})
     count = ("manifest", file, "--mapping", "m.yaml", "-o", "m.json")
     shown = importbook(*count, at=tmp_path)
     assert shown.returncode == 1
@@ -151,8 +145,8 @@ def test_columns_values_and_rows_that_a_mapping_drops_keep_a_book_from_balancing
         "values of column zaehler.Ort",
         "rows of table zaehler",
     ]
-    ignored = {"ignore": ["Bemerkung", "Alt", "Name", "Ort"]}
-    write(tmp_path, mapping | {"files": {"zaehler": further | {"unmatched": "ignore"}}} | ignored)
+    files = {"zaehler": further | {"unmatched": "ignore"}}
+    mapping_at(tmp_path, account, key="Nr", files=files, ignore=["Bemerkung", "Alt", "Name", "Ort"])
     assert importbook(*count, at=tmp_path).returncode == 0
 
 

@@ -16,13 +16,22 @@ from hypothesis import strategies as st
 
 from importledger_client import mapped_source
 from importledger_client.engine import Engine
-from importledger_client.mapped_source import MappedSource
-from importledger_client.mapping import MappingError, read_mapping
+from importledger_client.mapping import MappingError
 from importledger_client.sources import Differs, Line, Unreadable
 from importledger_client.tables.reading import Table
 from importledger_client.tables.table import TableSource
 from tests.support.importbook import importbook
-from tests.support.mapped_book import BOOK, FORMS, NUMBER, OF_BOOK, WHOLE, mapped
+from tests.support.mapped_book import (
+    BOOK,
+    FORMS,
+    NUMBER,
+    OF_BOOK,
+    WHOLE,
+    accounts_of,
+    mapped,
+    mapping_at,
+    source_of,
+)
 
 NAMED = NUMBER | {"customers": [{"family_name": "NAME"}]}
 
@@ -32,7 +41,7 @@ def lines(folder: Path, account: dict[str, Any], tables: dict[str, str], /, **op
 
 
 def accounts(folder: Path, account: dict[str, Any], tables: dict[str, str], /, **options: Any) -> list[dict[str, Any]]:
-    return [msgspec.json.decode(line.content) for line in lines(folder, account, tables, **options)]
+    return accounts_of(mapped(folder, account, tables, **options))
 
 
 def values_of(account: dict[str, Any]) -> list[tuple[str, str, str]]:
@@ -275,8 +284,7 @@ def test_where_leaves_rows_out_and_counts_them(tmp_path: Path) -> None:
     table = "VKONT;NAME;LOEVM;AUSZDAT\nV1;Groß;;31.12.9999\nV2;Böhm;X;31.12.9999\nV3;Weiß;;01.01.2020\nV4;Lang;;\n"
     where = "LOEVM IS NULL AND coalesce(day(AUSZDAT) > DATE '2024-01-01', true)"
     source = mapped(tmp_path, NAMED, {"t": table}, where=where, **FORMS)
-    made = [msgspec.json.decode(line.content)["external_account_number"] for line in source.lines()]
-    assert made == ["V1", "V4"]
+    assert [account["external_account_number"] for account in accounts_of(source)] == ["V1", "V4"]
     balance = "4 rows (2 left out by `where`), 12 filled cells, 7 of them ignored: AUSZDAT 2, LOEVM 1, NAME 2, VKONT 2"
     assert f"{tmp_path}/t.csv: {balance}" in [*source.written()]
     with pytest.raises(Unreadable, match=r"t\.csv, row 4, column AUSZDAT: the value must be written like DD\.MM\.YYYY"):
@@ -289,7 +297,7 @@ def test_rows_that_belong_only_to_rows_left_out_are_left_out(tmp_path: Path, mai
     files = OF_BOOK["files"] | ({} if main else {"ever": {"key": "VKONTO", "where": "VERTRAG <> 'T3'"}})  # type: ignore[operator]
     options = OF_BOOK | {"files": files} | ({"where": "VKONT <> 'V2'"} if main else {})
     source = mapped(tmp_path, WHOLE, BOOK, **options)
-    made = [msgspec.json.decode(line.content) for line in source.lines()]
+    made = accounts_of(source)
     assert [account["external_account_number"] for account in made] == ["V1", "V3"] if main else ["V1", "V2", "V3"]
     assert values_of(made[0]) == [("T1", "E1", "5"), ("T1", "E1", "6"), ("T2", "E2", "9")]
     counts = [sentence for sentence in source.written() if "filled cells" in sentence]
@@ -341,8 +349,7 @@ def test_first_and_last_choose_a_row_of_each_object(tmp_path: Path, option: str,
         "r": "VKONT;Z;ADAT;STAND\nV1;a;01.02.2023;9\nV1;a;02.01.2023;7\nV1;a;03.12.2023;40\n",
     }
     source = mapped(tmp_path, NUMBER | {"notes": [reading]}, tables, **FORMS)
-    (line,) = source.lines()
-    assert msgspec.json.decode(line.content)["notes"] == [{"body": value}]
+    assert [made["notes"] for made in accounts_of(source)] == [[{"body": value}]]
     assert "r: 3 rows, 12 filled cells, 4 of them ignored: ADAT 2, STAND 2" in [*source.written()]
     field = {"column": "STAND", option: "by ADAT"}
     (made,) = accounts(tmp_path, NUMBER | {"sales_channel": field}, {"t": tables["r"]}, ignore=["Z"], **FORMS)
@@ -397,11 +404,9 @@ def test_numbers_of_a_workbook_need_no_form_in_expressions(tmp_path: Path) -> No
     for row in (["VKONT", "BETRW"], ["V1", 1234.5], ["V2", "1.234,50"]):
         book.active.append(row)
     book.save(tmp_path / "t.xlsx")
-    path = tmp_path / "m.yaml"
-    account = NUMBER | {"transfer_balance": {"sql": "-number(BETRW)"}}
-    path.write_text(yaml.safe_dump({"account": account, **FORMS}), encoding="utf-8")
-    made = MappedSource([str(tmp_path / "t.xlsx")], read_mapping(path), path, None, is_strict=True).lines()
-    assert [msgspec.json.decode(line.content)["transfer_balance"] for line in made] == ["-1234.5", "-1234.5"]
+    path = mapping_at(tmp_path, NUMBER | {"transfer_balance": {"sql": "-number(BETRW)"}}, **FORMS)
+    made = accounts_of(source_of(path, "t.xlsx"))
+    assert [account["transfer_balance"] for account in made] == ["-1234.5", "-1234.5"]
 
 
 def test_a_field_can_come_from_another_table(tmp_path: Path) -> None:
@@ -442,8 +447,7 @@ def test_a_list_of_values_is_written_filled_in_and_used(tmp_path: Path) -> None:
     )
     (tmp_path / "w.csv").write_text(filled, encoding="utf-8-sig")
     (tmp_path / "t.csv").write_text(table + "05;Neu;07;\n", encoding="utf-8")
-    path = tmp_path / "m.yaml"
-    found = list(MappedSource([str(tmp_path / "t.csv")], read_mapping(path), path, None, is_strict=True).lines())
+    found = list(source_of(tmp_path / "m.yaml", "t.csv").lines())
     decoded = [msgspec.json.decode(line.content) for line in found]
     titles = [account["customers"][0].get("title") for account in decoded]
     assert titles == ["Herr", "Frau", "Herr", None, "UNREADABLE: 07"]
@@ -505,8 +509,7 @@ def test_map_init_proposes_joins_from_equal_values_and_names_of_sap(tmp_path: Pa
     assert "# not used yet: GPART" not in shown.stdout
     path = tmp_path / "m.yaml"
     path.write_text(shown.stdout.replace("ignore: []", "ignore: [VERTRAG]"), encoding="utf-8")
-    made = MappedSource([str(tmp_path / "FKKVKP.csv")], read_mapping(path), path, None, is_strict=True).lines()
-    first, second, third = (msgspec.json.decode(line.content) for line in made)
+    first, second, third = accounts_of(source_of(path, "FKKVKP.csv"))
     assert first["customers"] == [{"family_name": "Groß"}]
     assert second["customers"] == [{"family_name": "Böhm", "date_of_birth": "1980-02-01"}]
     assert [account["billing_address4"] for account in (first, second, third)] == ["Bonn", "Ulm", "Bonn"]
@@ -544,7 +547,6 @@ def test_bo4e_objects_are_read_like_tables(tmp_path: Path) -> None:
         partner = {"id": f"P{number}", "name1": name, "partneradresse": {"ort": town}, "rollen": ["KUNDE"]}
         content = msgspec.json.format(msgspec.json.encode(partner), indent=2)
         (tmp_path / "gp" / f"{number}.json").write_bytes(content)
-    path = tmp_path / "m.yaml"
     partner = {"from": "gp", "on": {"id": "vertragspartner2.id"}}
     account = {
         "external_account_number": "vertragsnummer",
@@ -553,10 +555,8 @@ def test_bo4e_objects_are_read_like_tables(tmp_path: Path) -> None:
         "billing_address4": {"from": "gp", "on": {"id": "vertragspartner2.id"}, "column": "partneradresse.ort"},
         "supply_addresses": [{"supply_points": [{"identifier": "malo"}]}],
     }
-    mapping = {"files": {"gp": {"path": "gp/*.json"}}, "ignore": ["_typ", "rollen.0"], "account": account}
-    path.write_text(yaml.safe_dump(mapping, allow_unicode=True), encoding="utf-8")
-    made = MappedSource([str(tmp_path / "VERTRAG.json")], read_mapping(path), path, None, is_strict=True).lines()
-    assert [msgspec.json.decode(line.content) for line in made] == [
+    path = mapping_at(tmp_path, account, files={"gp": {"path": "gp/*.json"}}, ignore=["_typ", "rollen.0"])
+    assert accounts_of(source_of(path, "VERTRAG.json")) == [
         {
             "external_account_number": "V1",
             "customers": [{"family_name": "Groß"}],
@@ -581,11 +581,10 @@ def test_bo4e_objects_are_read_like_tables(tmp_path: Path) -> None:
     ],
 )
 def test_json_that_could_be_misread_is_refused(tmp_path: Path, content: str, sentence: str) -> None:
-    path = tmp_path / "m.yaml"
-    path.write_text("account: {external_account_number: Nr}", encoding="utf-8")
+    path = mapping_at(tmp_path, {"external_account_number": "Nr"})
     (tmp_path / "t.json").write_text(content, encoding="latin-1")
     with pytest.raises(Unreadable) as error:
-        list(MappedSource([str(tmp_path / "t.json")], read_mapping(path), path, None, is_strict=True).lines())
+        accounts_of(source_of(path, "t.json"))
     assert sentence in str(error.value)
 
 
@@ -639,9 +638,9 @@ def test_the_sap_example_of_the_guide_makes_accounts(tmp_path: Path) -> None:
         (tmp_path / f"{name}.csv").write_text(content, encoding="utf-8")
     path = tmp_path / "m.yaml"
     path.write_text(example, encoding="utf-8")
-    (line,) = MappedSource([str(tmp_path / "FKKVKP.csv")], read_mapping(path), path, None, is_strict=True).lines()
+    (made,) = accounts_of(source_of(path, "FKKVKP.csv"))
     meters = [{"meter_number": "E2"}]
-    assert msgspec.json.decode(line.content) == {
+    assert made == {
         "external_account_number": "V1",
         "transfer_balance": "-10.5",
         "customers": [{"family_name": "Groß", "given_name": "Käthe"}],

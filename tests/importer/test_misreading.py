@@ -17,7 +17,6 @@ import msgspec
 import pyarrow
 import pytest
 import xlsxwriter
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from openpyxl import Workbook
@@ -37,6 +36,7 @@ from importledger_client.tables.delimited import Delimited
 from importledger_client.tables.workbook import Sheet
 from importledger_client.values import converted
 from tests.support.importbook import importbook
+from tests.support.mapped_book import accounts_of, mapping_at, source_of
 
 ACCOUNT: dict[str, Any] = {"external_account_number": "Nr", "customers": [{"family_name": "Name"}]}
 WITH_BALANCE = ACCOUNT | {"transfer_balance": "Saldo"}
@@ -59,20 +59,13 @@ def written(folder: Path, name: str, content: str | bytes) -> str:
     return str(path)
 
 
-def mapped(folder: Path, account: dict[str, Any] = ACCOUNT, **options: Any) -> Path:
-    path = folder / "m.yaml"
-    path.write_text(yaml.safe_dump({"account": account, **options}, allow_unicode=True), encoding="utf-8")
-    return path
-
-
 def lines(folder: Path, file: str, account: dict[str, Any] = ACCOUNT, **options: Any) -> list[Line]:
     """The lines as `push` would send them."""
-    path = mapped(folder, account, **options)
-    return list(MappedSource([file], read_mapping(path), path, None, is_strict=True).lines())
+    return list(source_of(mapping_at(folder, account, **options), file).lines())
 
 
 def accounts(folder: Path, file: str, account: dict[str, Any] = ACCOUNT, **options: Any) -> list[dict[str, Any]]:
-    return [msgspec.json.decode(line.content) for line in lines(folder, file, account, **options)]
+    return accounts_of(source_of(mapping_at(folder, account, **options), file))
 
 
 def names(folder: Path, content: str | bytes, **options: Any) -> list[str | None]:
@@ -269,15 +262,6 @@ def test_csv_without_doubts_is_read(
     assert names(tmp_path, content, **options) == expected
 
 
-def test_delimiter_and_encoding_can_be_set_for_every_table(tmp_path: Path) -> None:
-    written(tmp_path, "z.csv", "Nr#Text\nK1#Böhm, 5\n".encode("cp850"))
-    further = {"path": "z.csv", "key": "Nr", "source": {"delimiter": "#", "encoding": "cp850"}}
-    file = written(tmp_path, "kunden.csv", "Nr!Name\nK1!Groß\n".encode("mac_roman"))
-    source = {"delimiter": "!", "encoding": "mac_roman"}
-    (made,) = accounts(tmp_path, file, WITH_NOTES, files={"z": further}, source=source)
-    assert (made["customers"][0]["family_name"], made["notes"][0]["body"]) == ("Groß", "Böhm, 5")
-
-
 def test_blanks_around_a_key_make_no_other_account(tmp_path: Path) -> None:
     account = ACCOUNT | {"notes": [{"each": ["Notiz"], "body": "Notiz"}]}
     file = written(tmp_path, "kunden.csv", "Nr;Name;Notiz\nK1;Groß;a\nK1 ;Groß;a \n\u00a0K1;Groß;b\n")
@@ -298,7 +282,7 @@ def test_every_row_without_a_key_is_named(tmp_path: Path) -> None:
 
 def test_ignored_cells_are_counted_and_named(tmp_path: Path) -> None:
     written(tmp_path, "kunden.csv", "Nr;Name;Alt\nK1;NULL;x\nK2;Groß;\n")
-    mapped(tmp_path, ignore=["Alt"], empty=["NULL"])
+    mapping_at(tmp_path, ACCOUNT, ignore=["Alt"], empty=["NULL"])
     shown = importbook(*COUNT, at=tmp_path)
     assert shown.returncode == 0
     assert "kunden.csv: CSV · utf-8 · delimiter ;" in shown.stdout
@@ -336,7 +320,7 @@ def test_sheets_that_are_not_read_are_named_and_refused(tmp_path: Path) -> None:
     )
     proposed = importbook("map", "init", "kunden.xlsx", at=tmp_path)
     assert "# kunden.xlsx, sheet Mehr is not read" in proposed.stdout
-    mapped(tmp_path)
+    mapping_at(tmp_path, ACCOUNT)
     checked = importbook("map", "check", "m.yaml", "kunden.xlsx", at=tmp_path)
     assert checked.returncode == 1
     for sheet in ("Mehr", "Notizen"):
@@ -493,7 +477,7 @@ def test_a_time_of_parquet_outside_of_all_calendars_is_named(tmp_path: Path, kin
 )
 def test_a_table_of_another_kind_is_named(tmp_path: Path, name: str, content: bytes, sentence: str) -> None:
     written(tmp_path, name, content)
-    mapped(tmp_path)
+    mapping_at(tmp_path, ACCOUNT)
     for words in (["map", "check", "m.yaml", name], ["map", "init", name]):
         shown = importbook(*words, at=tmp_path)
         assert (shown.returncode, shown.stderr.count("\n")) == (2, 1)
@@ -565,7 +549,7 @@ def test_each_row_of_a_further_table_is_in_one_place_or_named(
         file = written(folder, "kunden.csv", content)
         rows = "".join(f"{key};{place};Z{number}\n" for number, (key, place) in enumerate(meters))
         written(folder, "z.csv", f"Nr;Ort;Zähler\n{rows}")
-        path = mapped(folder, places_with(), files=FURTHER)
+        path = mapping_at(folder, places_with(), files=FURTHER)
         source = MappedSource([file], read_mapping(path), path, None)
         made = [msgspec.json.decode(line.content) for line in source.lines() if line.content]
         assert source.mapped is not None
@@ -626,10 +610,8 @@ def test_rows_that_differ_in_a_column_read_with_and_without_each_are_an_error(tm
 def test_several_files_are_one_table(tmp_path: Path) -> None:
     written(tmp_path, "z.csv", "Nr;Text\nK1;a\nK2;b\n")
     files = [written(tmp_path, "a.csv", "Nr;Name\nK1;Groß\n"), written(tmp_path, "b.csv", "Name,Nr\nBöhm,K2\n,K3\n")]
-    path = mapped(tmp_path, WITH_NOTES, files=FURTHER)
-    source = MappedSource(files, read_mapping(path), path, None, is_strict=True)
-    made = [msgspec.json.decode(line.content)["external_account_number"] for line in source.lines()]
-    assert made == ["K1", "K2", "K3"]
+    made = accounts_of(source_of(mapping_at(tmp_path, WITH_NOTES, files=FURTHER), *files))
+    assert [account["external_account_number"] for account in made] == ["K1", "K2", "K3"]
 
 
 def test_the_example_of_the_guide_gives_each_row_to_its_parent(tmp_path: Path) -> None:
@@ -644,9 +626,7 @@ def test_the_example_of_the_guide_gives_each_row_to_its_parent(tmp_path: Path) -
     readings = [("K1", "Z1", 1), ("K1", "Z2", 2), ("K1", "Z3", 3), ("K1", "Z3", 4), ("K2", "Z4", 5)]
     rows = "".join(f"{key},{meter},{value}\n" for key, meter, value in readings)
     written(tmp_path, "ablesungen.csv", f"Kundennummer,Zähler,Stand\n{rows}")
-    path = tmp_path / "m.yaml"
-    source = MappedSource([file], read_mapping(path), path, "NORDWIND", is_strict=True)
-    made = [msgspec.json.decode(line.content) for line in source.lines()]
+    made = accounts_of(source_of(tmp_path / "m.yaml", file, supplier="NORDWIND"))
     found = [
         (account["external_account_number"], address["supply_address1"], meter["meter_number"], reading["value"])
         for account in made
@@ -714,7 +694,7 @@ def test_a_mapping_with_a_mistake_is_refused(
     tmp_path: Path, account: dict[str, Any], options: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(MappingError) as error:
-        read_mapping(mapped(tmp_path, ACCOUNT | account, **options))
+        read_mapping(mapping_at(tmp_path, ACCOUNT | account, **options))
     assert sentence in str(error.value)
 
 
@@ -731,7 +711,7 @@ def test_a_workbook_that_was_counted_otherwise_gives_no_manifest(tmp_path: Path)
     file = workbook(tmp_path, ("Kunden", [["Nr", "Name"], ["K1", "Groß"], ["K2", "Böhm"]]))
     row = (b'<row r="3"><c r="A3"', b'<row r="2"><c r="A2"')
     twice = with_sheet_changed(file, row, (b'<c r="B3"', b'<c r="B2"'))
-    mapped(tmp_path)
+    mapping_at(tmp_path, ACCOUNT)
     shown = importbook("manifest", twice, "--mapping", "m.yaml", "-o", "m.json", at=tmp_path)
     assert (shown.returncode, "1 row was read, and 2 counted" in shown.stderr) == (1, True)
     assert not (tmp_path / "m.json").exists()
@@ -754,7 +734,7 @@ def test_cells_that_a_reader_loses_are_noticed_by_the_second_count(
         parquet.write_table(pyarrow.table({"Nr": ["K1", "K2"], "Name": ["Groß", "Böhm"]}), file)
     whole = reader.rows
     monkeypatch.setattr(reader, "rows", lambda self: ((number, [*cells[:-1], None]) for number, cells in whole(self)))
-    mapped(tmp_path)
+    mapping_at(tmp_path, ACCOUNT)
     ended = importbook("manifest", file, "--mapping", "m.yaml", "-o", "m.json", at=tmp_path)
     assert (ended.returncode, (tmp_path / "m.json").exists()) == (1, False)
     assert "column Name: 0 filled cells were read, and 2 counted" in ended.stderr
@@ -765,7 +745,7 @@ def test_cells_that_get_into_no_account_are_noticed(tmp_path: Path, monkeypatch:
     fill = Engine.fill
     monkeypatch.setattr(Engine, "fill", lambda self, name, kinds, rows: fill(self, name, kinds, iter([*rows][:-1])))
     written(tmp_path, "kunden.csv", "Nr;Name\nK1;Groß\nK2;Böhm\n")
-    mapped(tmp_path)
+    mapping_at(tmp_path, ACCOUNT)
     ended = importbook(*COUNT, at=tmp_path)
     assert (ended.returncode, (tmp_path / "m.json").exists()) == (1, False)
     assert "Nr: 2 filled cells were counted, 1 used and 0 ignored. Nothing is certified." in ended.stderr
@@ -774,7 +754,7 @@ def test_cells_that_get_into_no_account_are_noticed(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize("content", ["Nr;Name;Saldo\nK1;x;1,50\nK2;y;12.50\n", "Nr;Name;Saldo\nK1;x;1,50\n;y;2,50\n"])
 def test_a_book_with_a_line_that_is_no_account_does_not_balance(tmp_path: Path, content: str) -> None:
     written(tmp_path, "kunden.csv", content)
-    mapped(tmp_path, WITH_BALANCE, decimals="1.234,56")
+    mapping_at(tmp_path, WITH_BALANCE, decimals="1.234,56")
     assert importbook(*COUNT, at=tmp_path).returncode == 1
     counted = msgspec.json.decode((tmp_path / "m.json").read_bytes())
     platform = {name: value for name, value in counted.items() if not name.endswith("_nowhere")}

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from importledger_client.sources import Unreadable
 from importledger_client.tables import sheet_xml
-from importledger_client.tables.sheet_xml import check_area, scan
+from importledger_client.tables.sheet_xml import scan
 
 MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 LINKS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
@@ -122,13 +121,6 @@ def test_every_form_of_a_cell_is_counted(sheet: tuple[str, str, list[set[int]], 
         assert found.filled[place] == sum(place in positions for positions in rows[1:])
     shown = [sentence for _, _, sentence in found.doubts.items()]
     assert bool(shown) == bool(doubtful)
-
-
-def test_an_area_counts_cells_with_content(tmp_path: Path) -> None:
-    far = "<sheetData><row r='1'><c r='A1'><v>1</v></c><c r='XFD1048576' s='1'/></row></sheetData>"
-    check_area(written(tmp_path / "s.xlsx", far), "S")
-    with pytest.raises(Unreadable, match="reaches to row 1048576 and column XFD, which is too large"):
-        check_area(written(tmp_path / "s.xlsx", far.replace("s='1'/>", "><v>1</v></c>")), "S")
 
 
 @pytest.mark.parametrize("part", ["<c>", "<c r='A1' ", "<!--", "<![CDATA[", "<c><is><rPh>", "<c t='inlineStr'><v>"])

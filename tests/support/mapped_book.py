@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 
 from importledger_client.mapped_source import MappedSource
@@ -42,9 +43,25 @@ def mapped(folder: Path, account: dict[str, Any], tables: dict[str, str], /, **o
     files = {name: {"path": f"{name}.csv"} for name in others}
     for name, file in options.pop("files", {}).items():
         files[name] |= file
+    return source_of(mapping_at(folder, account, files=files, **options), f"{main}.csv")
+
+
+def mapping_at(folder: Path, account: dict[str, Any], **options: Any) -> Path:
+    """Write a mapping with these options."""
     path = folder / "m.yaml"
-    path.write_text(yaml.safe_dump({"account": account, "files": files, **options}), encoding="utf-8")
-    return MappedSource([str(folder / f"{main}.csv")], read_mapping(path), path, None, is_strict=True)
+    path.write_text(yaml.safe_dump({"account": account, **options}, allow_unicode=True), encoding="utf-8")
+    return path
+
+
+def source_of(mapping: Path, *files: str, supplier: str | None = None) -> MappedSource:
+    """The source of files in the folder of a mapping, as `push` reads it."""
+    names = [str(mapping.parent / file) for file in files]
+    return MappedSource(names, read_mapping(mapping), mapping, supplier, is_strict=True)
+
+
+def accounts_of(source: MappedSource) -> list[dict[str, Any]]:
+    """The accounts of a source, decoded."""
+    return [msgspec.json.decode(line.content) for line in source.lines()]
 
 
 def spec_of(value: Any) -> Any:
