@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-import shutil
 import subprocess
 import tempfile
 import zipfile
@@ -15,7 +14,6 @@ from typing import Any
 import msgspec
 import pytest
 import xlsxwriter
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from openpyxl import load_workbook
@@ -23,14 +21,12 @@ from openpyxl.worksheet.worksheet import Worksheet
 
 from importledger_client.answers import FieldError, Suggestion
 from importledger_client.book import ERRORS, book
-from importledger_client.failures_workbook import ACCOUNTS, WorkbookSource, mapping_of, sources_at, write_workbook
-from importledger_client.mapped_source import MappedSource
-from importledger_client.mapping import read_mapping
+from importledger_client.failures_workbook import ACCOUNTS, WorkbookSource, sources_at, write_workbook
 from importledger_client.notes import Note, save_note
 from importledger_client.sources import Line, Unreadable
 from tests.support.importbook import importbook
 from tests.support.make import an_account, encoded
-from tests.support.mapped_book import BOOK, OF_BOOK, WHOLE, mapped, spec_of
+from tests.support.mapped_book import BOOK, OF_BOOK, WHOLE, mapped, mapping_at, source_of, spec_of
 from tests.support.running import Importer
 
 Verb = Callable[..., subprocess.CompletedProcess[str]]
@@ -84,8 +80,7 @@ def test_rows_of_joined_tables_come_back_from_excel_as_the_same_accounts(tmp_pat
     source = mapped(tmp_path, WHOLE, BOOK, **OF_BOOK)
     whole = {line.external: decoded(line) for line in source.lines()}
     name = written(tmp_path, {"V1": WRONG, "V2": WRONG})
-    plan = mapping_of(read_mapping(tmp_path / "m.yaml"), name)
-    again = MappedSource([name], plan, tmp_path / "m.yaml", None, is_strict=True)
+    [again] = sources_at([name], str(tmp_path / "m.yaml"), None, is_strict=True)
     assert {line.external: decoded(line) for line in again.lines()} == {name: whole[name] for name in ("V1", "V2")}
     opened = load_workbook(name)
     assert opened.sheetnames == ["Fix first", "book", "but000", "eablg", "eastl", "ever"]
@@ -144,15 +139,13 @@ def test_dates_and_numbers_of_a_workbook_come_back_as_such(tmp_path: Path) -> No
         sheet.write_number(1, 4, 7)
     account = {"external_account_number": "Nr", "transfer_balance": "Saldo"}
     account["customers"] = [{"family_name": "Name", "date_of_birth": "Geburt"}]  # type: ignore[assignment]
-    path = tmp_path / "m.yaml"
-    path.write_text(yaml.safe_dump({"account": account, "dates": "DD.MM.YYYY", "ignore": ["Notiz"]}))
-    names = [str(tmp_path / "kunden.xlsx")]
-    [line] = MappedSource(names, read_mapping(path), path, None, is_strict=True).lines()
-    save_note(Note("r", files=names, mapping=str(path)), tmp_path)
+    path = mapping_at(tmp_path, account, dates="DD.MM.YYYY", ignore=["Notiz"])
+    [line] = source_of(path, "kunden.xlsx").lines()
+    save_note(Note("r", files=[str(tmp_path / "kunden.xlsx")], mapping=str(path)), tmp_path)
     write_workbook("r", tmp_path, {"000123456789012345678": WRONG})
     name = str(tmp_path / "r.failures.xlsx")
-    [again] = MappedSource([name], mapping_of(read_mapping(path), name), path, None, is_strict=True).lines()
-    assert again.content == line.content
+    [again] = sources_at([name], str(path), None, is_strict=True)
+    assert [line.content for line in again.lines()] == [line.content]
     [_, row] = load_workbook(name)["book"].values
     assert row[1] == "=SUM(A1)"
     assert (row[3], row[4]) == (12.5, 7)
@@ -181,8 +174,7 @@ def test_an_account_that_excel_cannot_hold_is_left_out_and_named(tmp_path: Path,
 def test_a_row_that_excel_cannot_hold_is_left_out_unless_its_column_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "m.csv").write_text("K;N;X\nA;Groß;\2\nB;\2;ok\n")
     account = {"external_account_number": "K", "customers": [{"family_name": "N"}]}
-    path = tmp_path / "m.yaml"
-    path.write_text(yaml.safe_dump({"account": account, "ignore": ["X"]}))
+    path = mapping_at(tmp_path, account, ignore=["X"])
     save_note(Note("r", files=[str(tmp_path / "m.csv")], mapping=str(path)), tmp_path)
     _, [sentence] = write_workbook("r", tmp_path, {"A": WRONG, "B": WRONG})
     assert sentence.startswith("Account B is not in it: row 3, column N: Excel cannot hold")
@@ -285,21 +277,25 @@ def test_tables_are_rehearsed_corrected_in_excel_pushed_and_certified(
     spec = spec_of(plain) | {"external_account_number": "Nr"}
     spec["customers"][0] |= {
         "family_name": "Name",
+        "date_of_birth": "Geburt",
         "mobile": {"column": "Mobil", "from": "mobil", "on": {"Kunde": "Nr"}},
     }
-    mapping = {"account": spec, "files": {"mobil": {"path": "mobil.csv"}}}
-    (tmp_path / "m.yaml").write_text(yaml.safe_dump(mapping, allow_unicode=True))
-    (tmp_path / "kunden.csv").write_text("Nr;Name\nK1;Groß\nK2;Böhm\nK3;Weiß\n")
+    mapping_at(tmp_path, spec, dates="DD.MM.YYYY", files={"mobil": {"path": "mobil.csv"}})
+    (tmp_path / "kunden.csv").write_text("Nr;Name;Geburt\nK1;Groß;1.2.80\nK2;Böhm;\nK3;Weiß;\n")
     (tmp_path / "mobil.csv").write_text('Kunde;Mobil\nK1;+4915112345678\nK2;49 12\n"K3";"0151-23456789, abends"\n')
     book = ("kunden.csv", "--mapping", "m.yaml")
     rehearsed = verb("push", *book, "--mode", "validate", "--run", "reh")
     assert rehearsed.returncode == 1, rehearsed.stdout + rehearsed.stderr
     assert "K2" in verb("errors", "reh", "--excel").stdout
+    unchanged = verb("push", "reh.failures.ndjson", "--run", "unchanged")
+    assert "accepted 0 · replayed 0 · refused 3" in unchanged.stdout, "the service refuses a date that cannot be read"
     workbook = load_workbook(tmp_path / "reh.failures.xlsx")
     comments = marked(workbook["mobil"])
-    assert [*comments] == ["B2", "B3"]
-    assert "+4915123456789" in comments["B3"]
-    workbook["mobil"]["B2"], workbook["mobil"]["B3"] = "+4930123456", "+4915112345679"
+    assert [*comments] == ["B3", "B4"]
+    assert "+4915123456789" in comments["B4"]
+    assert [*marked(workbook["book"])] == ["C2"]
+    workbook["book"]["C2"] = "01.02.1980"
+    workbook["mobil"]["B3"], workbook["mobil"]["B4"] = "+4930123456", "+4915112345679"
     workbook.save(tmp_path / "reh.failures.xlsx")
     checked = verb("push", *book, "reh.failures.xlsx", "--mode", "validate", "--run", "reh-2")
     assert checked.returncode == 0, checked.stdout + checked.stderr
@@ -308,35 +304,6 @@ def test_tables_are_rehearsed_corrected_in_excel_pushed_and_certified(
     assert "accepted 3" in pushed.stdout
     balanced = verb("reconcile", "go", "--manifest", "m.json")
     assert (balanced.returncode, "BALANCED" in balanced.stdout) == (0, True), balanced.stdout + balanced.stderr
-
-
-@pytest.mark.skipif(
-    shutil.which("soffice") is None, reason="there is no LibreOffice: apt-get install libreoffice-calc-nogui"
-)
-def test_libreoffice_opens_a_workbook_and_saves_the_same_accounts(tmp_path: Path) -> None:
-    accounts = [
-        {"external_account_number": "1", "text": text, "number": 12345678901234567890, "list": [1.5, True, None]}
-        for text in ("=1+1", "007", "Grüße aus Köln", "@x", "line\nline", "31.12.2024")
-    ]
-    for number, account in enumerate(accounts):
-        account["external_account_number"] = f"0{number}"
-    book = tmp_path / "book.ndjson"
-    book.write_text("".join(json.dumps(account) + "\n" for account in accounts))
-    save_note(Note("go", ["ACME"], "create", [str(book)], "", [str(book)], ""), tmp_path)
-    wrong = FieldError("text", "invalid", "The text must be another.", suggestion=Suggestion("blanks", "x", "Try x."))
-    write_workbook("go", tmp_path, {f"0{number}": (wrong,) for number in range(len(accounts))})
-    profile = f"-env:UserInstallation=file://{tmp_path}/profile"
-    saved = tmp_path / "saved"
-
-    words = ("soffice", profile, "--headless", "--convert-to", "xlsx", "--outdir", str(saved))
-    ended = subprocess.run(
-        [*words, str(tmp_path / "go.failures.xlsx")], capture_output=True, text=True, check=False, timeout=120
-    )
-
-    assert (ended.returncode, "Error" in ended.stderr) == (0, False), ended.stderr
-    assert len(marked(load_workbook(saved / "go.failures.xlsx")[ACCOUNTS])) == len(accounts)
-    [source] = sources_at([str(saved / "go.failures.xlsx")], "", None)
-    assert [json.loads(line.content) for line in source.lines()] == accounts
 
 
 def test_accounts_of_a_workbook_replace_those_of_the_book(tmp_path: Path) -> None:
@@ -391,19 +358,3 @@ def test_fix_writes_a_book_with_the_suggested_corrections_and_sends_nothing(
     (tmp_path / "edited.failures.ndjson").write_text(json.dumps(edited))
     assert "1 account with 1 correction" in verb("fix", "edited").stdout
     assert verb("push", "go.fixed.ndjson", "--run", "go").returncode == 0
-
-
-@pytest.mark.promise("failures-in-excel")
-def test_a_german_environment_gets_german_sentences(
-    tmp_path: Path, importer: Importer, verb: Verb, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    account = an_account(importer.supplier, 1)
-    account["customers"][0]["mobile"] = "49 12"
-    (tmp_path / "book.ndjson").write_bytes(encoded(account))
-    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
-    verb("push", "book.ndjson", "--run", "go")
-    verb("errors", "go", "--excel")
-    opened = load_workbook(tmp_path / "go.failures.xlsx")
-    assert opened.sheetnames == ["Zuerst beheben", "accounts"]
-    [comment] = marked(opened["accounts"]).values()
-    assert "Telefonnummer" in comment

@@ -14,16 +14,17 @@ import click
 import msgspec
 import pytest
 import yaml
+from openpyxl import load_workbook
 
 import importledger_client
-from importledger_client import comparing, display
+from importledger_client import display
 from importledger_client.book import one_account
 from importledger_client.commands.verbs import importbook as verbs
 from importledger_client.commands.verbs import metavar_of, paragraphs
 from importledger_client.contract import RECORDS
 from importledger_client.display import amount, number
 from importledger_client.manifest import SHOWN_COUNTS, SUMS
-from tests.support.folders import ROOT
+from tests.support.german import TERMS, texts_with, texts_without_term
 from tests.support.importbook import COMMAND, environment, importbook
 from tests.support.running import Importer
 
@@ -33,8 +34,6 @@ TRANSLATING = ("_", "Unreadable", "Differs", "MappingError", "Stop")
 CLICK = ("core.py", "decorators.py", "exceptions.py", "formatting.py", "parser.py", "types.py")
 """Modules of click with the texts that users of verbs can see."""
 KINDS_OF_DIFFERENCES = ("missing", "additional", "different")
-GLOSSARY = (ROOT / "docs" / "reference" / "glossary.md").read_text().partition("## On screens")[2]
-TERMS = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]*)\|$", GLOSSARY.replace("| English | German | not |", ""), re.M)
 _CODE = re.compile(r"`[^`]*`|--\w+|RUN\.certificate\.\w+|\{[^}]*\}")
 
 
@@ -126,13 +125,9 @@ def test_no_function_that_translates_has_another_variable_of_this_name() -> None
 
 @pytest.mark.parametrize(("english", "german_terms", "wrong"), TERMS, ids=lambda text: text.strip() or "-")
 def test_an_english_term_has_one_german_term(english: str, german_terms: str, wrong: str) -> None:
-    """Compare German words by their beginnings, since they have endings."""
-    named = re.compile(rf"\b({english.replace(', ', '|')})s?\b", re.I)
-    stems = [word[:4].lower() for word in german_terms.split(", ")]
     texts = {_CODE.sub("", text): _CODE.sub("", translation) for text, translation in german().items()}
-    assert [text for text in texts if named.search(text) and not any(s in texts[text].lower() for s in stems)] == []
-    for word in filter(None, wrong.strip().split(", ")):
-        assert [text for text in texts.values() if re.search(rf"\b{word}", text)] == []
+    assert texts_without_term(texts, english, german_terms) == []
+    assert texts_with(texts, wrong) == []
 
 
 def in_german(*words: str, at: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -169,14 +164,11 @@ def test_a_wrong_call_gets_german_sentences() -> None:
     assert "Ungültiger Wert für '--manifest': Datei 'none.json' gibt es nicht." in missing
 
 
-@pytest.fixture
-def german_access(access: Mapping[str, str]) -> dict[str, str]:
-    return {**access, "LC_ALL": "de_DE.UTF-8"}
-
-
+@pytest.mark.promise("failures-in-excel")
 def test_a_push_with_errors_and_its_comparison_are_german(
-    tmp_path: Path, importer: Importer, german_access: Mapping[str, str]
+    tmp_path: Path, importer: Importer, access: Mapping[str, str]
 ) -> None:
+    german_access = {**access, "LC_ALL": "de_DE.UTF-8"}
     right, wrong = (one_account(importer.supplier, number) for number in (1, 2))
     wrong["customers"][0]["mobile"] = "49 12"
     (tmp_path / "book.ndjson").write_bytes(b"\n".join(map(msgspec.json.encode, (right, wrong))))
@@ -190,6 +182,15 @@ def test_a_push_with_errors_and_its_comparison_are_german(
         r"weiter:  importbook errors go",
     ):
         assert re.search(rf"^{line}$", pushed.stdout, re.M), line
+    listed = importbook("errors", "go", "--excel", at=tmp_path, access=german_access).stdout
+    assert listed.startswith("Lauf go: 1 Konto mit Fehlern\n")
+    assert "  Beheben macht 100 % fehlerfrei\n" in listed
+    workbook = load_workbook(tmp_path / "go.failures.xlsx")
+    assert workbook.sheetnames == ["Zuerst beheben", "accounts"]
+    [comment] = [cell.comment.text for row in workbook["accounts"].iter_rows() for cell in row if cell.comment]
+    assert "Telefonnummer" in comment
+    in_json = importbook("errors", "go", "--json", at=tmp_path, access=german_access).stdout
+    assert [*msgspec.json.decode(in_json)] == ["run", "errors", "warnings"]
     counted = importbook("manifest", "book.ndjson", "-o", "m.json", at=tmp_path, access=german_access).stdout
     assert counted.startswith("Konten 2 · Kunden 2 · ")
     found = importbook("reconcile", "go", "--manifest", "m.json", at=tmp_path, access=german_access)
@@ -208,56 +209,20 @@ def test_numbers_have_german_separators(monkeypatch: pytest.MonkeyPatch) -> None
     assert (number(1234.56, 1), amount("-1234.56"), display.counted(1, "row")) == ("1.234,6", "-1234,56", "1 Zeile")
 
 
-def test_a_mapping_that_cannot_be_used_gets_german_sentences(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("column", "code", "sentences"),
+    [
+        ("Nummer", 2, ("Die Spalte Nummer gibt es in der Tabelle nicht; es gibt",)),
+        (
+            "Kontonummer",
+            1,
+            ("1 Zeile, 2 gefüllte Zellen, davon 1 ignoriert: Name", "Spalte Name: Kein Feld verwendet"),
+        ),
+    ],
+)
+def test_map_check_is_german(tmp_path: Path, column: str, code: int, sentences: tuple[str, ...]) -> None:
     (tmp_path / "kunden.csv").write_text("Kontonummer;Name\nA-1;Maier\n")
-    mapping = tmp_path / "m.yaml"
-    german_shell = {"LC_ALL": "de_DE.UTF-8"}
-    for content, sentence in (
-        (
-            "account: {external_account_number: {column: Nummer}}",
-            "Die Spalte Nummer gibt es in der Tabelle nicht; es gibt",
-        ),
-        (
-            "key: Kontonummer\naccount: {notes: {from: x}}",
-            "m.yaml: notes.from: x muss der Name einer Tabelle in `files`",
-        ),
-        ("dates: D.M.Y\nkey: Kontonummer\naccount: {}", "dates muss wie DD.MM.YYYY geschrieben sein, nicht 'D.M.Y'."),
-        ("accounts: {}", "m.yaml ist keine Zuordnung: "),
-    ):
-        mapping.write_text(content)
-        checked = importbook("map", "check", "m.yaml", "kunden.csv", at=tmp_path, access=german_shell)
-        assert (checked.returncode, sentence in checked.stderr) == (2, True), checked.stderr
-    mapping.write_text("key: Kontonummer\naccount: {external_account_number: Kontonummer}\n")
-    opened = importbook("map", "check", "m.yaml", "kunden.csv", at=tmp_path, access=german_shell)
-    assert opened.returncode == 1
-    for line in (
-        "kunden.csv: 1 Zeile, 2 gefüllte Zellen, davon 1 ignoriert: Name 1",
-        "Spalte Name: Kein Feld verwendet",
-    ):
-        assert f"\n{line}" in opened.stdout
-
-
-def test_errors_of_a_run_are_listed_in_german_and_json_stays(
-    tmp_path: Path, importer: Importer, german_access: Mapping[str, str]
-) -> None:
-    wrong = one_account(importer.supplier, 1)
-    wrong["customers"][0]["mobile"] = "49 12"
-    (tmp_path / "book.ndjson").write_bytes(msgspec.json.encode(wrong))
-    summary = importbook("push", "book.ndjson", "--run", "go", "--json", at=tmp_path, access=german_access)
-    assert msgspec.json.decode(summary.stdout)["summary"]["refused"] == 1
-    listed = importbook("errors", "go", at=tmp_path, access=german_access).stdout
-    assert listed.startswith("Lauf go: 1 Konto mit Fehlern\n")
-    assert "  Beheben macht 100 % fehlerfrei\n" in listed
-    names_of_json = "run", "errors", "warnings"
-    in_json = importbook("errors", "go", "--json", at=tmp_path, access=german_access).stdout
-    assert tuple(msgspec.json.decode(in_json)) == names_of_json
-
-
-def test_lines_in_no_account_are_named_in_german(monkeypatch: pytest.MonkeyPatch) -> None:
-    manifest = {"buckets": ["0"], "lines_nowhere": ["5 of list of may.ndjson"]}
-    monkeypatch.setattr(comparing, "BUCKETS", ("000",))
-    shown = [(found.name, found.note) for found in comparing.compared(manifest, {"buckets": ["0"]}).differences]
-    assert shown == [("line 5 of list of may.ndjson", "it could not be read as an account")]
-    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
-    shown = [(found.name, found.note) for found in comparing.compared(manifest, {"buckets": ["0"]}).differences]
-    assert shown == [("Zeile 5 von list of may.ndjson", "sie lässt sich nicht als Konto lesen")]
+    (tmp_path / "m.yaml").write_text(f"account: {{external_account_number: {column}}}")
+    shown = importbook("map", "check", "m.yaml", "kunden.csv", at=tmp_path, access={"LC_ALL": "de_DE.UTF-8"})
+    assert shown.returncode == code
+    assert all(sentence in shown.stdout + shown.stderr for sentence in sentences), shown

@@ -1,7 +1,6 @@
 """`importbook push`, `watch`, `errors` and `profile` against a running service, with and without a terminal."""
 
 import csv
-import itertools
 import json
 import re
 import signal
@@ -15,7 +14,6 @@ import pytest
 from importledger_client import Client
 from importledger_client.answers import RunError
 from importledger_client.book import ERRORS, book
-from importledger_client.sources import Source
 from tests.support.importbook import importbook
 from tests.support.running import Importer, RunningService, processed, wait_for
 from tests.support.terminal import Terminal
@@ -61,14 +59,16 @@ def fix_failures(folder: Path) -> None:
 def test_a_book_is_pushed_refused_accounts_are_fixed_and_pushed_again(
     tmp_path: Path, importer: Importer, verb: Verb
 ) -> None:
-    write_book(tmp_path, importer.supplier, spoilt=(3, 7))
+    write_book(tmp_path, importer.supplier, spoilt=(3, 7), warned=(3,))
     first = verb("push", "book.ndjson", "--run", "reh-1", "--json")
     assert first.returncode == 1
-    summary = {"lines": ACCOUNTS, "accepted": ACCOUNTS - 2, "replayed": 0, "refused": 2, "warned": 0}
+    summary = {"lines": ACCOUNTS, "accepted": ACCOUNTS - 2, "replayed": 0, "refused": 2, "warned": 1}
     assert json.loads(first.stdout.splitlines()[-1]) == {"summary": summary}
     assert steps(first.stderr) == ["errors reh-1"]
     table = (tmp_path / "reh-1.failures.csv").read_text().splitlines()
-    assert [line.split(",")[0] for line in table] == ["line", "3", "7"]
+    assert [line.split(",")[0] for line in table] == ["line", "3", "3", "7"]
+    failed = msgspec.json.decode((tmp_path / "reh-1.failures.ndjson").read_bytes().splitlines()[0])
+    assert [warning["code"] for warning in failed["warnings"]] == ["invalid_postcode"]
     shown = verb("errors", "reh-1")
     assert shown.returncode == 0
     for text in ("invalid_phone_number  customers[].mobile", "Fixing this 1 clears 100 %", "+99 99"):
@@ -128,14 +128,6 @@ def test_warnings_reach_the_importer(
     assert "run reh: 5 accounts with warnings" in shown
     assert WARNED in shown
     assert "with warnings 5" in verb("watch", "reh").stdout
-
-
-def test_a_refused_account_keeps_its_warnings(tmp_path: Path, importer: Importer, verb: Verb) -> None:
-    write_book(tmp_path, importer.supplier, 1, spoilt=(1,), warned=(1,))
-    summary = json.loads(verb("push", "book.ndjson", "--json").stdout)["summary"]
-    assert (summary["refused"], summary["warned"]) == (1, 1)
-    failed = msgspec.json.decode((tmp_path / "book.failures.ndjson").read_bytes())
-    assert [warning["code"] for warning in failed["warnings"]] == ["invalid_postcode"]
 
 
 def test_pushing_again_is_resuming(tmp_path: Path, importer: Importer, verb: Verb) -> None:
@@ -240,36 +232,22 @@ def test_watch_counts_validations_apart_from_accounts(tmp_path: Path, importer: 
     assert "3 accounts · 6 validations · " in verb("watch", "reh").stdout
 
 
-def test_a_book_without_accounts_is_named(tmp_path: Path, verb: Verb) -> None:
-    (tmp_path / "empty.ndjson").write_text("\n")
-    pushed = verb("push", "empty.ndjson")
-    assert (pushed.returncode, "empty.ndjson must have an account." in pushed.stdout) == (2, True)
-
-
-@pytest.mark.parametrize("share", ["1%", "1"])
-def test_too_many_errors_stop_a_push(tmp_path: Path, importer: Importer, verb: Verb, share: str) -> None:
-    write_book(tmp_path, importer.supplier, spoilt=(1, 2, 3))
-    stopped = verb("push", "book.ndjson", "--mode", "validate", "--max-errors", share)
-    assert (stopped.returncode, "oo many accounts were refused" in stopped.stdout) == (1, True)
-
-
-def test_lines_that_a_reader_loses_end_a_push_with_a_difference(
-    tmp_path: Path, importer: Importer, verb: Verb, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.promise("push-makes-manifest")
+@pytest.mark.parametrize(("share", "is_stopped"), [("1%", False), ("1", True)])
+def test_too_many_errors_stop_a_push_which_then_writes_no_manifest(
+    tmp_path: Path, importer: Importer, verb: Verb, share: str, *, is_stopped: bool
 ) -> None:
-    """The reader is broken on purpose."""
-    write_book(tmp_path, importer.supplier)
-    whole = Source._numbered
-    monkeypatch.setattr(Source, "_numbered", lambda self, stream: itertools.islice(whole(self, stream), 2))
-    ended = verb("push", "book.ndjson", "--mode", "validate")
-    assert ended.returncode == 1
-    assert f"2 lines were read, and {ACCOUNTS} counted. Nothing is certified." in ended.stdout
+    """A share of few accounts is checked at the end only, after all lines were sent."""
+    write_book(tmp_path, importer.supplier, spoilt=(1, 2, 3))
+    ended = verb("push", "book.ndjson", "--mode", "validate", "--max-errors", share, "--manifest", "m.json")
+    assert (ended.returncode, "oo many accounts were refused" in ended.stdout) == (1, True)
+    assert (tmp_path / "m.json").exists() != is_stopped
 
 
 def test_wrong_use_and_nothing_done_are_2(tmp_path: Path, access: Mapping[str, str], verb: Verb) -> None:
-    (tmp_path / "empty.ndjson").touch()
+    (tmp_path / "empty.ndjson").write_text("\n")
     write_book(tmp_path, "X", 1)
     for words in (
-        ["empty.ndjson"],
         ["none.ndjson"],
         ["book.ndjson", "--key", "ilk_wrong"],
         ["book.ndjson", "--mode", "delete"],
@@ -279,6 +257,8 @@ def test_wrong_use_and_nothing_done_are_2(tmp_path: Path, access: Mapping[str, s
         ["book.ndjson", "--max-errors", "200%"],
     ):
         assert verb("push", *words).returncode == 2
+    empty = verb("push", "empty.ndjson")
+    assert (empty.returncode, "empty.ndjson must have an account." in empty.stdout) == (2, True)
     missing = importbook("push", "book.ndjson", at=tmp_path)
     assert (missing.returncode, "IMPORTLEDGER_URL" in missing.stderr) == (2, True)
 
