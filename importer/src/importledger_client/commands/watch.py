@@ -86,7 +86,8 @@ def _watched(client: "Client", run: str, supplier: str, console: Console, expect
                     raise
             else:
                 display.show(_line(now), 1 - now.waiting / now.total if now.total else 0.0)
-                ended = now.total - now.by_status.get("CANCELLED", 0)  # cancelled accounts have just been sent again
+                # cancelled accounts have just been sent again, and validations are not stored
+                ended = now.total - now.by_status.get("CANCELLED", 0) - now.by_status.get("VALID", 0)
                 is_settled = not now.waiting and (ended >= expected or not is_late)
                 settled = settled + 1 if is_settled else 0
                 if settled >= (1 if expected else SETTLED):
