@@ -5,12 +5,11 @@ import itertools
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import msgspec
-import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,13 +34,12 @@ from importledger_client.commands.reconcile import line_of
 from importledger_client.display import visible
 from importledger_client.manifest import FORMAT, Counting
 from importledger_client.protocol import TryLater, lines_of
-from tests.support.bulk import bulk, ndjson, wait_until_processed
 from tests.support.importbook import importbook
 from tests.support.make import an_account, changed, encoded
 from tests.support.running import Importer, RunningService, free_port, wait_for
-from tests.support.whole import admin_url
 
 SLOW_S = 60.0
+OK = itertools.repeat(200)
 
 
 def test_an_account_is_created_followed_and_not_created_twice(
@@ -123,9 +121,6 @@ def test_empty_lines_count_and_are_not_sent(service: RunningService, importer: I
     assert [(receipt.line, receipt.status) for receipt in receipts] == [(1, "VALID"), (6, "VALID"), (7, "REFUSED")]
 
 
-# Jobs that add runs up
-
-
 def test_a_service_that_answers_late_holds_few_bytes_of_a_book() -> None:
     """At first a batch has 32 lines. However many connections there are, few batches are read ahead of receipts."""
     read: list[int] = []
@@ -155,39 +150,13 @@ def test_a_service_that_answers_late_holds_few_bytes_of_a_book() -> None:
     assert len(read) * 65_000 < MAX_UNDERWAY_BYTES + 2 * MAX_BYTES
 
 
-def test_programs_get_totals_and_certificates_with_progress_and_can_cancel(
-    service: RunningService, importer: Importer
-) -> None:
+def test_the_progress_of_a_job_is_reported_until_its_result_arrives() -> None:
     heard = list[JobProgress]()
-    accounts = [an_account(importer.supplier, number) for number in (1, 2)]
-    bulk(importer, ndjson(*accounts), "?run=p")
-    wait_until_processed(importer, *accounts)
-    with (
-        Client(service.base_url, importer.api_key) as client,
-        psycopg.connect(admin_url(service), autocommit=True) as connection,
-    ):
-        wait_for(lambda: client.run(importer.supplier, "p").by_status == {"PROCESSED": 2}, "the run has ended")
-        connection.execute("SELECT pg_advisory_lock(7015, 78)")  # a worker that lives, and does nothing
-        connection.execute(
-            "INSERT INTO reconciliations (supplier, run, job, reached, accounts, accounts_done, worker, lease_until)"
-            " VALUES (%s, 'p', 'held', 0, 10, 4, 78, 'infinity')",
-            (importer.supplier,),
-        )
-
-        def hear(progress: JobProgress) -> None:
-            heard.append(progress)
-            connection.execute("DELETE FROM reconciliations WHERE job = 'held'")
-
-        totals = client.totals(importer.supplier, "p", on_progress=hear)
-        assert totals["accounts"] == 2
-        assert (heard[0].accounts, heard[0].accounts_done) == (10, 4)
-        assert line_of("r", heard[0]).startswith("r · 4 of 10 accounts added up")
-        certified = client.certificate(importer.supplier, "p", totals)["totals"]
-        assert certified == {name: value for name, value in totals.items() if name != "buckets"}
-        cancelled = client.cancel_totals(importer.supplier, "p")
-        assert cancelled == JobProgress(accounts=2, accounts_done=2, eta_s=0.0)
-        with pytest.raises(NotFound):
-            client.cancel_totals(importer.supplier, "p")
+    answers = iter([TOKEN, b'{"accounts": 10, "accounts_done": 4}', b'{"accounts": 2}'])
+    with answering(lambda path: next(answers), statuses=[200, 202, 200]) as url, Client(url, "ilk_x") as client:
+        assert client.totals("NORDWIND", "p", on_progress=heard.append) == {"accounts": 2}
+    assert heard == [JobProgress(accounts=10, accounts_done=4)]
+    assert line_of("r", heard[0]).startswith("r · 4 of 10 accounts added up")
 
 
 # Keys stay secret
@@ -231,7 +200,7 @@ def test_a_key_goes_neither_to_a_redirect_nor_to_a_proxy(
         seen.append(path)
         return b""
 
-    with answering(record, status=307) as url:
+    with answering(record, statuses=itertools.repeat(307)) as url:
         with Client(url, "ilk_x") as client, pytest.raises(ImportLedgerError):
             client.status("S", "1")
         assert seen == ["/v1/graphql/"]
@@ -301,7 +270,7 @@ def test_an_answer_of_another_service_is_named(token: bytes, answer: bytes) -> N
 
 
 def test_a_port_of_another_program_is_named() -> None:
-    refuse_runs(lambda path: b"", status=501)
+    refuse_runs(lambda path: b"", statuses=itertools.repeat(501))
 
 
 def test_a_key_that_the_service_refuses_gives_a_sentence_of_importbook(capsys: pytest.CaptureFixture[str]) -> None:
@@ -357,10 +326,10 @@ def hostile(path: str) -> bytes:
     return msgspec.json.encode(run | {"refused": 1, "warned": 1})
 
 
-def refuse_runs(answer: Callable[[str], bytes], *, status: int = 200) -> None:
+def refuse_runs(answer: Callable[[str], bytes], *, statuses: Iterable[int] = OK) -> None:
     """Expect that a client names such a server as no import ledger."""
     with (
-        answering(answer, status=status) as url,
+        answering(answer, statuses=statuses) as url,
         Client(url, "ilk_x") as client,
         pytest.raises(ImportLedgerError, match="check the address"),
     ):
@@ -368,8 +337,9 @@ def refuse_runs(answer: Callable[[str], bytes], *, status: int = 200) -> None:
 
 
 @contextlib.contextmanager
-def answering(answer: Callable[[str], bytes], *, status: int = 200) -> Iterator[str]:
-    """Give the address of a server that answers everything with this status; 307 is a redirect."""
+def answering(answer: Callable[[str], bytes], *, statuses: Iterable[int] = OK) -> Iterator[str]:
+    """Give the address of a server whose answers have these statuses; 307 is a redirect."""
+    following = iter(statuses)
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -378,7 +348,7 @@ def answering(answer: Callable[[str], bytes], *, status: int = 200) -> Iterator[
 
         def do_GET(self) -> None:
             content = answer(self.path)
-            self.send_response(status)
+            self.send_response(status := next(following))
             if status == 307:
                 self.send_header("Location", f"http://localhost:{server.server_port}/elsewhere")
             self.send_header("Content-Length", str(len(content)))

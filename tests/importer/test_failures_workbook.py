@@ -3,10 +3,8 @@
 import csv
 import json
 import re
-import subprocess
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -24,12 +22,11 @@ from importledger_client.book import ERRORS, book
 from importledger_client.failures_workbook import ACCOUNTS, WorkbookSource, sources_at, write_workbook
 from importledger_client.notes import Note, save_note
 from importledger_client.sources import Line, Unreadable
-from tests.support.importbook import importbook
+from tests.support.importbook import Verb, importbook
 from tests.support.make import an_account, encoded
 from tests.support.mapped_book import BOOK, OF_BOOK, WHOLE, mapped, mapping_at, source_of, spec_of
 from tests.support.running import Importer
 
-Verb = Callable[..., subprocess.CompletedProcess[str]]
 WRONG = (FieldError("customers.0.family_name", "blank", "must not be blank"),)
 NUMBERS = st.integers(-(10**20), 10**20) | st.decimals(allow_nan=False, allow_infinity=False, places=3)
 SCALARS = (
@@ -39,11 +36,6 @@ NAMES = st.sampled_from(["a", "b_1", "customers", "x.y", "0", "²", "a_x0041_b",
 VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3), max_leaves=8
 )
-
-
-@pytest.fixture
-def verb(tmp_path: Path, access: Mapping[str, str]) -> Verb:
-    return lambda *words: importbook(*words, at=tmp_path, access=access)
 
 
 def decoded(line: Line) -> Any:

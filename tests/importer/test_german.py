@@ -6,7 +6,7 @@ import os
 import re
 import string
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from importledger_client.contract import RECORDS
 from importledger_client.display import amount, number
 from importledger_client.manifest import SHOWN_COUNTS, SUMS
 from tests.support.german import TERMS, texts_with, texts_without_term
-from tests.support.importbook import COMMAND, environment, importbook
+from tests.support.importbook import COMMAND, Verb, environment, importbook
 from tests.support.running import Importer
 
 PACKAGE = Path(importledger_client.__file__).parent
@@ -166,13 +166,13 @@ def test_a_wrong_call_gets_german_sentences() -> None:
 
 @pytest.mark.promise("failures-in-excel")
 def test_a_push_with_errors_and_its_comparison_are_german(
-    tmp_path: Path, importer: Importer, access: Mapping[str, str]
+    tmp_path: Path, importer: Importer, verb: Verb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    german_access = {**access, "LC_ALL": "de_DE.UTF-8"}
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
     right, wrong = (one_account(importer.supplier, number) for number in (1, 2))
     wrong["customers"][0]["mobile"] = "49 12"
     (tmp_path / "book.ndjson").write_bytes(b"\n".join(map(msgspec.json.encode, (right, wrong))))
-    pushed = importbook("push", "book.ndjson", "--run", "go", "--wait", at=tmp_path, access=german_access)
+    pushed = verb("push", "book.ndjson", "--run", "go", "--wait")
     assert pushed.returncode == 1
     for line in (
         r"Lauf go · create · 2 Zeilen in \d+s \(\d+/s\)",
@@ -182,24 +182,24 @@ def test_a_push_with_errors_and_its_comparison_are_german(
         r"weiter:  importbook errors go",
     ):
         assert re.search(rf"^{line}$", pushed.stdout, re.M), line
-    listed = importbook("errors", "go", "--excel", at=tmp_path, access=german_access).stdout
+    listed = verb("errors", "go", "--excel").stdout
     assert listed.startswith("Lauf go: 1 Konto mit Fehlern\n")
     assert "  Beheben macht 100 % fehlerfrei\n" in listed
     workbook = load_workbook(tmp_path / "go.failures.xlsx")
     assert workbook.sheetnames == ["Zuerst beheben", "accounts"]
     [comment] = [cell.comment.text for row in workbook["accounts"].iter_rows() for cell in row if cell.comment]
     assert "Telefonnummer" in comment
-    in_json = importbook("errors", "go", "--json", at=tmp_path, access=german_access).stdout
+    in_json = verb("errors", "go", "--json").stdout
     assert [*msgspec.json.decode(in_json)] == ["run", "errors", "warnings"]
-    counted = importbook("manifest", "book.ndjson", "-o", "m.json", at=tmp_path, access=german_access).stdout
+    counted = verb("manifest", "book.ndjson", "-o", "m.json").stdout
     assert counted.startswith("Konten 2 · Kunden 2 · ")
-    found = importbook("reconcile", "go", "--manifest", "m.json", at=tmp_path, access=german_access)
+    found = verb("reconcile", "go", "--manifest", "m.json")
     assert found.returncode == 1
     assert re.search(r"^ +Altsystem +Plattform\nKonten +2 +1   <-- weicht ab$", found.stdout, re.M)
     assert f"Abweichende Konten: 1\n  {wrong['external_account_number']}: fehlt, der Lauf enthält es" in found.stdout
     (tmp_path / "book.ndjson").write_bytes(msgspec.json.encode(right))
-    importbook("manifest", "book.ndjson", "-o", "m.json", at=tmp_path, access=german_access)
-    equal = importbook("reconcile", "go", "--manifest", "m.json", at=tmp_path, access=german_access)
+    verb("manifest", "book.ndjson", "-o", "m.json")
+    equal = verb("reconcile", "go", "--manifest", "m.json")
     assert "\nBALANCED. Das signierte Zertifikat ist go.certificate.json; " in equal.stdout
 
 

@@ -4,8 +4,7 @@ import csv
 import json
 import re
 import signal
-import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -14,7 +13,7 @@ import pytest
 from importledger_client import Client
 from importledger_client.answers import RunError
 from importledger_client.book import ERRORS, book
-from tests.support.importbook import importbook
+from tests.support.importbook import Verb, importbook
 from tests.support.running import Importer, RunningService, processed, wait_for
 from tests.support.terminal import Terminal
 
@@ -23,13 +22,6 @@ BROKEN = (2, 3, 5, 7, 11)
 """Accounts with a broken postcode: a warning."""
 WARNED = "5  invalid_postcode  billing_postcode"
 _SGR = re.compile(rb"\x1b\[[0-9;]*m")
-Verb = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture
-def verb(tmp_path: Path, access: Mapping[str, str]) -> Verb:
-    """A verb of importbook in a folder of its own, with access to the service."""
-    return lambda *words, stdin=None: importbook(*words, at=tmp_path, access=access, stdin=stdin)
 
 
 def steps(shown: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import psycopg
 import pytest
 
 from importledger_client.book import one_account
-from tests.support.importbook import access_to, importbook
+from tests.support.importbook import Verb, access_to
 from tests.support.running import Importer, RunningService, wait_for
 from tests.support.whole import admin_url
 
@@ -38,27 +37,25 @@ def write(path: Path, accounts: list[dict[str, Any]]) -> None:
     path.write_bytes(b"".join(msgspec.json.encode(account) + b"\n" for account in accounts))
 
 
-def push(folder: Path, accounts: list[dict[str, Any]], access: Mapping[str, str]) -> None:
+def push(folder: Path, accounts: list[dict[str, Any]], verb: Verb) -> None:
     write(folder / "sent.ndjson", accounts)
-    pushed = importbook("push", "sent.ndjson", "--run", "go", "--wait", at=folder, access=access)
+    pushed = verb("push", "sent.ndjson", "--run", "go", "--wait")
     assert pushed.returncode == 0, pushed.stdout + pushed.stderr
 
 
-def reconciled(
-    folder: Path, source: list[dict[str, Any]], access: Mapping[str, str]
-) -> subprocess.CompletedProcess[str]:
+def reconciled(folder: Path, source: list[dict[str, Any]], verb: Verb) -> subprocess.CompletedProcess[str]:
     write(folder / "book.ndjson", source)
-    assert importbook("manifest", "book.ndjson", "-o", "m.json", at=folder).returncode == 0
-    return importbook("reconcile", "go", "--manifest", "m.json", at=folder, access=access)
+    assert verb("manifest", "book.ndjson", "-o", "m.json").returncode == 0
+    return verb("reconcile", "go", "--manifest", "m.json")
 
 
 def test_a_book_that_has_arrived_is_certified_and_the_certificate_can_be_verified(
-    service: RunningService, importer: Importer, access: Mapping[str, str], tmp_path: Path
+    service: RunningService, importer: Importer, verb: Verb, tmp_path: Path
 ) -> None:
     book = [one_account(importer.supplier, number) for number in range(1, ACCOUNTS)]
     book.append(an_odd_account(importer.supplier, ACCOUNTS))
-    push(tmp_path, book, access)
-    shown = reconciled(tmp_path, book, access)
+    push(tmp_path, book, verb)
+    shown = reconciled(tmp_path, book, verb)
     assert shown.returncode == 0, shown.stdout + shown.stderr
     assert "BALANCED" in shown.stdout
     page = tmp_path / "go.certificate.json"
@@ -72,19 +69,19 @@ def test_a_book_that_has_arrived_is_certified_and_the_certificate_can_be_verifie
     assert service.cli("verify", str(page), check=False).returncode == 1
     point = book[0]["supply_addresses"][0]["supply_points"][0]
     point["melos"][0]["conversion_factors"][0]["factor"] += "00"  # the digests differ, but not the values
-    shown = reconciled(tmp_path, book, access)
+    shown = reconciled(tmp_path, book, verb)
     assert (shown.returncode, "BALANCED" in shown.stdout) == (0, True), shown.stdout
 
 
 @pytest.mark.promise("differences-to-push")
 def test_accounts_that_were_added_or_changed_after_the_push_are_written_to_a_file(
-    importer: Importer, access: Mapping[str, str], tmp_path: Path
+    importer: Importer, verb: Verb, tmp_path: Path
 ) -> None:
     book = [one_account(importer.supplier, number) for number in range(4)]
-    push(tmp_path, book[:3], access)
+    push(tmp_path, book[:3], verb)
     book[0]["customers"][0]["family_name"] = "Andersson"
     book[1]["transfer_balance"] = book[1]["ledgers"][0]["ledger_balance"] = "77.70"
-    shown = reconciled(tmp_path, book, access)
+    shown = reconciled(tmp_path, book, verb)
     numbers = [account["external_account_number"] for account in book]
     for number, sentence in (
         (0, "different, the source has changed after the push"),
@@ -101,56 +98,54 @@ def test_accounts_that_were_added_or_changed_after_the_push_are_written_to_a_fil
     written = {json.loads(line)["external_account_number"]: json.loads(line) for line in file.read_bytes().splitlines()}
     assert written == {numbers[number]: book[number] for number in (0, 1, 3)}
     assert f"next:  importbook push go.differences.ndjson --run go --supplier {importer.supplier}" in shown.stdout
-    importbook("push", "go.differences.ndjson", "--run", "go", "--wait", at=tmp_path, access=access)
-    again = reconciled(tmp_path, book, access)
+    verb("push", "go.differences.ndjson", "--run", "go", "--wait")
+    again = reconciled(tmp_path, book, verb)
     assert f"  {numbers[3]}" not in again.stdout
-    refused_to_show = importbook("reconcile", "go", "--manifest", "m.json", "--show", at=tmp_path, access=access)
+    refused_to_show = verb("reconcile", "go", "--manifest", "m.json", "--show")
     assert refused_to_show.returncode != 0
     assert "must not see" in refused_to_show.stderr
 
 
 def test_accounts_are_not_compared_if_the_source_has_changed_or_is_missing(
-    importer: Importer, access: Mapping[str, str], tmp_path: Path
+    importer: Importer, verb: Verb, tmp_path: Path
 ) -> None:
     book = [one_account(importer.supplier, number) for number in range(3)]
-    push(tmp_path, book[:2], access)
+    push(tmp_path, book[:2], verb)
     write(tmp_path / "book.ndjson", book)
-    importbook("manifest", "book.ndjson", "-o", "m.json", at=tmp_path)
+    verb("manifest", "book.ndjson", "-o", "m.json")
     write(tmp_path / "book.ndjson", book[:2])
-    shown = importbook("reconcile", "go", "--manifest", "m.json", at=tmp_path, access=access)
+    shown = verb("reconcile", "go", "--manifest", "m.json")
     assert (shown.returncode, "Make the manifest again" in shown.stderr) == (1, True)
     (tmp_path / "book.ndjson").unlink()
-    shown = importbook("reconcile", "go", "--manifest", "m.json", at=tmp_path, access=access)
+    shown = verb("reconcile", "go", "--manifest", "m.json")
     assert shown.returncode == 1
     assert "accounts: source 3, platform 2" in shown.stdout
     assert "Accounts differ, and are not named. There is no file book.ndjson." in shown.stdout
 
 
 @pytest.mark.promise("push-makes-manifest")
-def test_a_push_makes_the_manifest_of_the_lines_that_it_sends(
-    importer: Importer, access: Mapping[str, str], tmp_path: Path
-) -> None:
+def test_a_push_makes_the_manifest_of_the_lines_that_it_sends(importer: Importer, verb: Verb, tmp_path: Path) -> None:
     book = [one_account("OTHER", number) for number in range(150)]
     write(tmp_path / "book.ndjson", book)
     words = ("book.ndjson", "--supplier", importer.supplier)
-    pushed = importbook("push", *words, "--wait", "--manifest", "book.manifest.json", at=tmp_path, access=access)
+    pushed = verb("push", *words, "--wait", "--manifest", "book.manifest.json")
     assert pushed.returncode == 0, pushed.stdout + pushed.stderr
     assert (
         f"next:  importbook reconcile book --supplier {importer.supplier} --manifest book.manifest.json"
         in pushed.stdout
     )
-    assert importbook("manifest", *words, "-o", "again.json", at=tmp_path).returncode == 0
+    assert verb("manifest", *words, "-o", "again.json").returncode == 0
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "book.manifest.json").read_bytes()
-    certified = importbook("reconcile", "book", "--manifest", "book.manifest.json", at=tmp_path, access=access)
+    certified = verb("reconcile", "book", "--manifest", "book.manifest.json")
     assert (certified.returncode, "BALANCED" in certified.stdout) == (0, True), certified.stdout
 
 
 @pytest.mark.promise("repair-is-safe")
 def test_altered_and_deleted_accounts_are_healed_with_an_operators_key(
-    service: RunningService, importer: Importer, access: Mapping[str, str], tmp_path: Path
+    service: RunningService, importer: Importer, verb: Verb, tmp_path: Path
 ) -> None:
     book = [one_account(importer.supplier, number) for number in range(3)]
-    push(tmp_path, book, access)
+    push(tmp_path, book, verb)
     deleted, external = (account["external_account_number"] for account in book[:2])
     with psycopg.connect(admin_url(service)) as connection:
         connection.execute(
@@ -162,26 +157,26 @@ def test_altered_and_deleted_accounts_are_healed_with_an_operators_key(
             "DELETE FROM platform.service_account WHERE import_supplier = %s AND external_account_number = %s",
             (importer.supplier, deleted),
         )
-    shown = reconciled(tmp_path, book, access)
+    shown = reconciled(tmp_path, book, verb)
     assert (shown.returncode, "Repair" in shown.stdout, [*tmp_path.glob("go.certificate.*")]) == (1, False, [])
     assert f"{deleted}: missing, the platform has lost or altered it" in shown.stdout
     assert f"importledger projections heal {importer.supplier} {deleted}" in shown.stdout
     words = ("reconcile", "go", "--manifest", "m.json", "--repair")
-    refused_repair = importbook(*words, at=tmp_path, access=access)
+    refused_repair = verb(*words)
     assert "Repair: heal 2 accounts: " in refused_repair.stdout
     assert f"  {external}: not repaired: " in refused_repair.stdout
     operator = access_to(service.importer(role="operator", supplier=importer.supplier))
-    assert importbook(*words, at=tmp_path, access=operator).returncode == 1
+    assert verb(*words, access=operator).returncode == 1
 
     def is_balanced() -> bool:
-        return importbook(*words[:-1], at=tmp_path, access=access).returncode == 0
+        return verb(*words[:-1]).returncode == 0
 
     wait_for(is_balanced, "the accounts are healed")
     events = service.cli("history", importer.supplier, external, "--json").stdout.splitlines()
     assert json.loads(events[-1])["event"] == "ImportProcessed"  # nothing was reverted or sent again
 
 
-def test_a_file_that_is_no_manifest_is_wrong_use(tmp_path: Path, access: Mapping[str, str]) -> None:
+def test_a_file_that_is_no_manifest_is_wrong_use(tmp_path: Path, verb: Verb) -> None:
     (tmp_path / "m.json").write_text("{}")
-    shown = importbook("reconcile", "go", "--supplier", "X", "--manifest", "m.json", at=tmp_path, access=access)
+    shown = verb("reconcile", "go", "--supplier", "X", "--manifest", "m.json")
     assert (shown.returncode, "importbook manifest" in shown.stderr) == (2, True)

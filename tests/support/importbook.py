@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from tests.support.running import Importer
 from tests.support.verbs import run_here
 
 COMMAND = [sys.executable, "-m", "importledger_client"]
+Verb = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def importbook(
