@@ -19,7 +19,7 @@ from openpyxl.worksheet.worksheet import Worksheet
 
 from importledger_client.answers import FieldError, Suggestion
 from importledger_client.book import ERRORS, book
-from importledger_client.failures_workbook import ACCOUNTS, WorkbookSource, sources_at, write_workbook
+from importledger_client.failures_workbook import WorkbookSource, sources_at, write_workbook
 from importledger_client.notes import Note, save_note
 from importledger_client.sources import Line, Unreadable
 from tests.support.importbook import Verb, importbook
@@ -296,27 +296,6 @@ def test_tables_are_rehearsed_corrected_in_excel_pushed_and_certified(
     assert "accepted 3" in pushed.stdout
     balanced = verb("reconcile", "go", "--manifest", "m.json")
     assert (balanced.returncode, "BALANCED" in balanced.stdout) == (0, True), balanced.stdout + balanced.stderr
-
-
-def test_accounts_of_a_workbook_replace_those_of_the_book(tmp_path: Path) -> None:
-    accounts = [{"external_account_number": str(number), "notes": ["old"]} for number in range(4)]
-    book, workbook = tmp_path / "book.ndjson", tmp_path / "go.failures.xlsx"
-    book.write_text("".join(json.dumps(account) + "\n" for account in accounts))
-    save_note(Note("go", ["ACME"], "create", [str(book)], "", [str(book)], ""), tmp_path)
-    write_workbook("go", tmp_path, {"1": (FieldError("notes.0", "invalid", "Wrong."),), "3": ()})
-    opened = load_workbook(workbook)
-    opened[ACCOUNTS]["B2"] = "new"
-    opened.save(workbook)
-
-    sources = sources_at([str(book), str(workbook)], "", None)
-
-    found = [json.loads(line.content) for source in sources for line in source.lines()]
-    assert sorted((account["external_account_number"], *account["notes"]) for account in found) == [
-        ("0", "old"),
-        ("1", "new"),
-        ("2", "old"),
-        ("3", "old"),
-    ]
 
 
 @pytest.mark.promise("suggestions-applied")

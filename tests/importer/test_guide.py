@@ -7,22 +7,14 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
-
 from importledger_client.book import book
 from tests.support.importbook import environment
 from tests.support.running import Importer
 
 GUIDE = (Path(__file__).parent.parent.parent / "docs" / "how-to" / "use-python.md").read_text()
 SCRIPTS = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
-LONGEST = 15
 EXPECTED = ("PROCESSED A-", "[]", "PROCESSED", "BALANCED")
 """Text in the last line of the output of each script, in their order."""
-
-
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_a_script_has_fifteen_lines_at_most(script: str) -> None:
-    assert len([line for line in script.splitlines() if line.strip()]) <= LONGEST
 
 
 def test_the_scripts_do_what_they_say(importer: Importer, access: Mapping[str, str], tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 import msgspec
 import zstandard
 
-from importledger_client.answers import Receipt, Summary
+from importledger_client.answers import Receipt
 from importledger_client.errors import ImportLedgerError, Unavailable
 from importledger_client.language import _
 from importledger_client.protocol import TryLater, is_blank
@@ -22,12 +22,7 @@ MAX_UNDERWAY_BYTES = 16 * 2**20
 """Lines of all batches that are being sent [bytes]. Further lines are read when a batch has its receipts."""
 
 
-class _Ending(msgspec.Struct):
-    summary: Summary
-
-
 _RECEIPT = msgspec.json.Decoder(Receipt)
-_ENDING = msgspec.json.Decoder(_Ending)
 
 
 class Batch:
@@ -64,7 +59,6 @@ class Batch:
         self.answered_bytes += len(line)
         try:
             if line.startswith(b'{"summary"'):
-                _ENDING.decode(line)
                 self._has_summary = True
                 return
             receipt = _RECEIPT.decode(line)

@@ -23,7 +23,7 @@ from importledger_client.display import number as shown_number
 from importledger_client.error_counts import ErrorCounts, kinds_of
 from importledger_client.language import _, is_german, translatable
 from importledger_client.mapped import Cells
-from importledger_client.mapped_source import MappedSource
+from importledger_client.mapped_source import MappedSource, nearest
 from importledger_client.mapping import Plan, read_mapping
 from importledger_client.notes import load_note
 from importledger_client.sources import STDIN, Line, Source, Unreadable, account_in, number_of
@@ -428,14 +428,8 @@ def _column_of(path: str, cells: Mapping[str, Cell]) -> str:
 
     If no column has this path, return a column of the nearest parent, or else the column of the account's number.
     """
-    steps = path.removesuffix("non_field_errors").strip(".").split(".")
-    while steps and steps[0]:
-        at = ".".join(steps)
-        for column in cells:
-            if column in (at, f"{at}{_JSON}", f"payload.{at}") or column.startswith((f"{at}.", f"payload.{at}.")):
-                return column
-        steps.pop()
-    return next((column for column in cells if column.endswith("external_account_number")), next(iter(cells)))
+    by_path = {column.removesuffix(_JSON).removeprefix("payload."): column for column in cells}
+    return nearest(path, by_path) or by_path.get("external_account_number") or next(iter(cells))
 
 
 def _account_of(name: str, number: int, header: Sequence[str], cells: Sequence[Cell]) -> bytes:

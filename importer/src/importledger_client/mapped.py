@@ -162,7 +162,7 @@ class Mapped:
     def _use(self, alias: str) -> TableUse:
         columns = self._plan.columns | self.joined
         always = [self._plan.keys[alias], *(expression(where).columns if (where := self._plan.filters[alias]) else ())]
-        return TableUse(alias, [name for name in self._tables[alias].columns if (alias, name) in columns], always)
+        return TableUse([name for name in self._tables[alias].columns if (alias, name) in columns], always)
 
     def _renamed(self, join: Join) -> Join:
         ours, theirs = self.uses[join.parent].columns, self.uses[join.child].columns

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -27,6 +27,8 @@ from importledger_client.tables.reading import Recounter, Table
 from importledger_client.unused import TableUse
 from importledger_client.value_list import CodeValue
 from importledger_client.values import NO_VALUE, ROUNDED, clean
+
+T = TypeVar("T")
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 _pack = msgspec.msgpack.Encoder().encode
@@ -63,14 +65,19 @@ class Traced(NamedTuple):
 
     def cells_of(self, path: str) -> Cells:
         """Return the cells of the value at a path, else those of a value below it, else beside it; at last the key."""
-        steps = path.removesuffix("non_field_errors").strip(".").split(".")
-        while steps and steps[0]:
-            at = ".".join(steps)
-            below = (cells for known, cells in self.origins.items() if known == at or known.startswith(f"{at}."))
-            if (cells := self.origins.get(at) or next(below, None)) is not None:
-                return cells
-            steps.pop()
-        return self.key
+        return nearest(path, self.origins) or self.key
+
+
+def nearest(path: str, by_path: Mapping[str, T]) -> T | None:
+    """Return the value at the path of an error, else a value below it, else at or below the nearest parent, or None."""
+    steps = path.removesuffix("non_field_errors").strip(".").split(".")
+    while steps and steps[0]:
+        at = ".".join(steps)
+        below = (value for known, value in by_path.items() if known.startswith(f"{at}."))
+        if (found := by_path.get(at) or next(below, None)) is not None:
+            return found
+        steps.pop()
+    return None
 
 
 class MappedSource(Source):

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import msgspec
 
+from importledger_client.failures import is_of_failures
+from importledger_client.sources import STDIN
+
 _FOLDER = ".importbook"
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _ENDINGS = re.compile(r"(\.failures)?(\.(ndjson|jsonl|json|csv|tsv|txt|xlsx|parquet))?(\.(gz|zst))?$")
@@ -54,9 +57,7 @@ def run_of_files(files: Sequence[str], folder: Path) -> str | None:
 
 def run_named_after(file: str, mode: str) -> str:
     """Return the default run of a file: the file's name, followed by the mode unless it is create."""
-    name = Path(file).name
-    is_failures = ".failures." in name
-    stem = "stdin" if file == "-" else _ENDINGS.sub("", name)
+    stem = "stdin" if file == STDIN else _ENDINGS.sub("", Path(file).name)
     stem = _NOT_IN_NAMES.sub("-", stem).strip("-") or "book"
-    suffix = "" if mode == "create" or is_failures else "-" + mode.replace("_", "-")
+    suffix = "" if mode == "create" or is_of_failures(file) else "-" + mode.replace("_", "-")
     return stem[: 64 - len(suffix)] + suffix

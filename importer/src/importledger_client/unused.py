@@ -46,8 +46,7 @@ class TableUse:
     Each part of the mapping that reads rows has a bit for the columns that it reads.
     """
 
-    def __init__(self, table: str, columns: Iterable[str], always: Collection[str]) -> None:
-        self.table = table
+    def __init__(self, columns: Iterable[str], always: Collection[str]) -> None:
         self.columns = {column: f"c{place}" for place, column in enumerate(columns)}
         """Columns with their names in the engine."""
         self.values = [*self.columns.values()]

@@ -149,9 +149,10 @@ def err() -> Console:
     return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
-def print_line(console: Console, text: str = "") -> None:
-    """Print a line without folding it, so that commands can be copied."""
-    console.print(visible(text), soft_wrap=True)
+def print_line(console: Console, *texts: str) -> None:
+    """Print each text as a line, without folding it, so that commands can be copied."""
+    for text in texts:
+        console.print(visible(text), soft_wrap=True)
 
 
 def report_kinds(console: Console, title: str, error_counts: ErrorCounts) -> None:

@@ -13,18 +13,11 @@ from importledger_client.commands import OK, common
 from importledger_client.display import counted, number
 from importledger_client.error_counts import MOST_KINDS, ErrorCounts, Kind, Sample, kind_of, kinds_of, masked
 from importledger_client.errors import ImportLedgerError, Misconfigured, NotFound
-from importledger_client.failures import (
-    csv_path,
-    decoded_or_none,
-    ndjson_path,
-    read_failures,
-    read_warnings,
-    value_at,
-)
+from importledger_client.failures import csv_path, ndjson_path, read_failures, read_warnings
 from importledger_client.failures_workbook import workbook_path, write_workbook
 from importledger_client.language import _, translatable
 from importledger_client.notes import Note, load_note
-from importledger_client.sources import STDIN
+from importledger_client.sources import STDIN, number_of
 
 ENDED_BADLY = ("ERRORED", "DRY_RUN_ERRORED")
 
@@ -120,9 +113,8 @@ def errors(run: str, since: str | None, is_json: bool, excel: bool, supplier: st
         _show(console, run, since, found, warned, supplier, access)
     if excel and found.failed:
         name, sentences = write_workbook(run, Path.cwd(), found.failed)
-        for sentence in sentences:
-            common.print_line(console, sentence)
-        common.print_line(console, _("Correct the marked cells in {file}, save it, and send it.", file=name))
+        sentence = _("Correct the marked cells in {file}, save it, and send it.", file=name)
+        common.print_line(console, *sentences, sentence)
     if not is_json and found.numbers() and (words := _corrected(run)):
         common.next_step(console, *words, *access.words)
     return OK
@@ -172,13 +164,11 @@ def _found(run: str, supplier: str | None, access: common.Access, console: Conso
     found, warned = Found(ErrorCounts()), Found(ErrorCounts())
     for failed in read_failures(run, Path.cwd()):
         payload = bytes(failed.payload)
-        external = value_at(decoded_or_none(payload), "external_account_number")
-        external = external if isinstance(external, str) else None
-        found.add(external, payload, failed.errors)
+        found.add(number_of(payload), payload, failed.errors)
     for __, rows in itertools.groupby(read_warnings(run, Path.cwd()), key=lambda row: row["line"]):
         warned.error_counts.add(map(_warning, rows))
-    is_known = ndjson_path(run, Path.cwd()).exists() or load_note(run, Path.cwd()) is not None
     note = load_note(run, Path.cwd())
+    is_known = ndjson_path(run, Path.cwd()).exists() or note is not None
     if note is not None and not note.suppliers and not supplier:  # no line had a supplier, so the service has none
         return found, warned
     try:

@@ -13,18 +13,11 @@ from importledger_client.language import _
 _SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%?\Z")
 
 
-class Share(click.ParamType[Fraction]):
-    """A share in percent: 2% or 2."""
-
-    name = "P%"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Fraction:
-        if isinstance(value, Fraction):
-            return value
-        match = _SHARE.match(str(value))
-        if match is None or (share := Fraction(match.group(1)) / 100) > 1:
-            self.fail(_("{value!r} must be a share between 0% and 100%.", value=value), param, ctx)
-        return share
+def _share(context: click.Context, parameter: click.Parameter, value: str) -> Fraction:
+    match = _SHARE.match(value)
+    if match is None or (share := Fraction(match.group(1)) / 100) > 1:
+        raise click.BadParameter(_("{value!r} must be a share between 0% and 100%.", value=value))
+    return share
 
 
 @click.command(epilog="Example: importbook generate --accounts 1000 --errors 2% > book.ndjson")
@@ -32,7 +25,9 @@ class Share(click.ParamType[Fraction]):
 @click.option(
     "--seed", default=1, show_default=True, type=click.IntRange(0), help="Seed; the same seed gives the same book."
 )
-@click.option("--errors", default="0%", show_default=True, type=Share(), help="Share of accounts with an error.")
+@click.option(
+    "--errors", default="0%", show_default=True, callback=_share, metavar="P%", help="Share of accounts with an error."
+)
 @click.option("--supplier", default="NORDWIND", show_default=True, metavar="CODE", help="Supplier of the accounts.")
 def generate(accounts: int, seed: int, errors: Fraction, supplier: str) -> int:
     """Write a synthetic German book to standard output.

@@ -45,8 +45,7 @@ def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping
                     making.add(line, source)
         code = making.write(common.out())
         for source in making.sources:
-            for sentence in source.written():
-                common.print_line(common.out(), sentence)
+            common.print_line(common.out(), *source.written())
     finally:
         making.close()
     if code == SOMETHING_WRONG and mapping is not None:
@@ -99,8 +98,7 @@ class Making:
             sentence = _("Repeated: {accounts}. The platform will have each once.", accounts=repeated)
             common.print_line(console, sentence)
         open_points = [sentence for source in tables for sentence in source.open_points()]
-        for sentence in open_points:
-            common.print_line(console, sentence + " " + _("The book cannot balance."))
+        common.print_line(console, *(f"{sentence} {_('The book cannot balance.')}" for sentence in open_points))
         return SOMETHING_WRONG if self._bad or counting.repeated or open_points else OK
 
     def _leave_out(self, name: str, number_of_line: int, reason: str) -> None:
@@ -161,8 +159,7 @@ def _source(sources: Sequence[Source]) -> dict[str, Any]:
     whole = hashlib.sha256()
     for path in named:
         with path.open("rb") as file:
-            while part := file.read(2**20):
-                whole.update(part)
+            hashlib.file_digest(file, lambda: whole)
     return {
         "name": ", ".join(Path(name).name for name in files),
         "bytes": sum(path.stat().st_size for path in named),

@@ -108,11 +108,9 @@ def check(mapping: Path, file: str, supplier: str | None) -> int:
                 _("made {accounts}", accounts=counted(accounts, "account")), accounts / (source.size or accounts)
             )
             if accounts <= SHOWN_ACCOUNTS and line.content:
-                for row in source.first_rows.get(line.number, ()):
-                    common.print_line(console, row)
-                common.print_line(console, msgspec.json.format(line.content, indent=2).decode())
-    for sentence in source.written():
-        common.print_line(console, sentence)
+                account = msgspec.json.format(line.content, indent=2).decode()
+                common.print_line(console, *source.first_rows.get(line.number, ()), account)
+    common.print_line(console, *source.written())
     unfit = source.mapped.unfit if source.mapped else {}
     open_ = [*source.open_points(), *(f"{path}: {sentence}" for path, sentence in gaps(plan))]
     open_ += [f"{_('column')} {column}: {value}" for column, value in sorted(unfit.items())]
@@ -121,9 +119,7 @@ def check(mapping: Path, file: str, supplier: str | None) -> int:
         open_.append(_("{rows} must have a value in column {column}.", rows=rows, column=plan.key))
     if not accounts:
         open_.append(_("{file} must have at least one row below its header.", file=file))
-    for sentence in open_:
-        common.print_line(console, sentence)
-    common.print_line(console, f"{counted(accounts, 'account')} · {_('open')}: {len(open_)}")
+    common.print_line(console, *open_, f"{counted(accounts, 'account')} · {_('open')}: {len(open_)}")
     if open_:
         return SOMETHING_WRONG
     words = [] if "import_supplier" in plan.account and not supplier else ["--supplier", supplier or "CODE"]

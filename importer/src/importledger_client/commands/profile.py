@@ -43,8 +43,7 @@ def profile(files: tuple[str, ...], supplier: str | None, mapping: Path | None, 
         return NOTHING_DONE
     _show(console, found)
     for source in sources:
-        for sentence in (*source.written(), *source.open_points()):
-            common.print_line(console, sentence)
+        common.print_line(console, *source.written(), *source.open_points())
     if unchecked:
         common.print_line(console, _("The service has not checked the accounts: {reason}", reason=unchecked))
     title = _("{accounts} would be refused:", accounts=counted(refused.accounts, "account"))
@@ -92,8 +91,7 @@ def _check(lines: Iterator[bytes], access: common.Access, refused: ErrorCounts, 
 
 def _show(console: Console, found: Profile) -> None:
     common.print_line(console, f"{counted(found.accounts, 'account')} · {counted(len(found.paths), 'path')}")
-    for path in sorted(found.paths):
-        common.print_line(console, _line(found.paths[path], found.accounts))
+    common.print_line(console, *(_line(found.paths[path], found.accounts) for path in sorted(found.paths)))
 
 
 def _line(path: PathProfile, accounts: int) -> str:

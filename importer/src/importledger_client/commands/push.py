@@ -187,8 +187,7 @@ def _report(console: Console, pushing: Pushing) -> None:
     counts |= {_("with warnings"): summary.warned} if summary.warned else {}
     common.print_line(console, " · ".join(f"{name} {number(count)}" for name, count in counts.items()))
     for source in pushing.sources:
-        for sentence in source.written():
-            common.print_line(console, sentence)
+        common.print_line(console, *source.written())
     failures, table = ndjson_path(pushing.run, Path()).name, csv_path(pushing.run, Path()).name
     common.report_kinds(console, _("Most frequent errors:"), pushing.error_counts)
     is_corrected = pushing.receipts and not summary.refused and is_of_failures(pushing.files[0])
