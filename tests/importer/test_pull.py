@@ -1,21 +1,20 @@
 """The verb that writes a supplier's accounts as a book."""
 
-import contextlib
-import socket
 import sys
-import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
+import httpx
 import msgspec
 import psycopg
 import pytest
 import zstandard
 from pyarrow import parquet
 
+from importledger_client import client
 from importledger_client.contract import comparable
+from importledger_client.protocol import lines_of
 from projections.platform.tables import TABLES
 from tests.support.bulk import bulk, ndjson, wait_until_processed
 from tests.support.importbook import access_to, importbook
@@ -83,48 +82,27 @@ def lines(path: Path) -> list[bytes]:
 
 
 @pytest.mark.promise("pull-files-private-whole")
-def test_a_cut_connection_loses_and_repeats_nothing(auditor: Importer, tmp_path: Path) -> None:
+def test_a_cut_connection_loses_and_repeats_nothing(
+    auditor: Importer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cuts = list[int]()
+
+    def cut(parts: Iterable[bytes]) -> Iterator[bytes]:
+        remaining = 40_000
+        for part in parts:
+            yield part[:remaining]
+            remaining -= len(part)
+            if remaining < 0:
+                cuts.append(remaining)
+                raise httpx.ReadError("the connection is broken")
+
     assert pull(auditor, tmp_path).returncode == 0
-    with cutting(auditor.service.base_url, after=60_000) as (url, connections):
-        access = access_to(auditor) | {"IMPORTLEDGER_URL": url}
-        shown = importbook("pull", auditor.supplier, "-o", "cut.ndjson", at=tmp_path, access=access)
-        assert shown.returncode == 0, shown.stderr
-        assert len(connections) > 3
+    monkeypatch.setattr(client, "lines_of", lambda parts: lines_of(cut(parts)))
+    shown = pull(auditor, tmp_path, output="cut.ndjson")
+    assert shown.returncode == 0, shown.stderr
+    assert len(cuts) > 3
     for name in ("ndjson", "delivery_note.ndjson"):
         assert (tmp_path / f"cut.{name}").read_bytes() == (tmp_path / f"book.{name}").read_bytes()
-
-
-@contextlib.contextmanager
-def cutting(base_url: str, *, after: int) -> Iterator[tuple[str, list[socket.socket]]]:
-    """A relay to the service that closes each connection after so many bytes of its answers."""
-    place, taken = urlsplit(base_url), list[socket.socket]()
-    listening = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                taken.append(listening.accept()[0])
-                threading.Thread(target=relay, args=(taken[-1],), daemon=True).start()
-
-    def relay(client: socket.socket) -> None:
-        with client, socket.create_connection((place.hostname, place.port)) as behind:
-            threading.Thread(target=copy, args=(client, behind, 10**9), daemon=True).start()
-            copy(behind, client, after)
-            for end in (client, behind):
-                with contextlib.suppress(OSError):
-                    end.shutdown(socket.SHUT_RDWR)
-
-    def copy(here: socket.socket, there: socket.socket, remaining: int) -> None:
-        with contextlib.suppress(OSError):
-            while remaining > 0 and (part := here.recv(min(remaining, 4096))):
-                there.sendall(part)
-                remaining -= len(part)
-
-    threading.Thread(target=serve, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}", taken
-    finally:
-        listening.close()
 
 
 @pytest.mark.promise("pull-names-left-out")

@@ -28,8 +28,6 @@ _RECEIPT = msgspec.json.Decoder(Receipt)
 class Batch:
     """Lines with their numbers, and the receipts that have arrived so far."""
 
-    headers = {"Content-Type": "application/x-ndjson", "Content-Encoding": "zstd"}  # noqa: RUF012 - never changed
-
     def __init__(self, numbers: list[int], lines: list[bytes]) -> None:
         self.numbers = numbers
         self.lines = lines

@@ -8,8 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, Self, TypeVar
 
-import msgspec
-
 from importledger_client import protocol
 from importledger_client.answers import (
     AccountDifference,
@@ -24,7 +22,7 @@ from importledger_client.answers import (
 from importledger_client.batches import Batch, Batcher, SentBatches
 from importledger_client.errors import Misconfigured, TimedOut
 from importledger_client.language import _
-from importledger_client.protocol import decoded, lines_of, path_of
+from importledger_client.protocol import BULK, BULK_TYPE, decoded, lines_of, path_of
 from importledger_client.transport import LATER, TraceParent, Transport
 
 T = TypeVar("T")
@@ -36,16 +34,6 @@ ADDING_UP = 202
 """HTTP status while a job computes the totals of a run."""
 POLL_S = 0.1
 """Pause between two requests for the progress of a job [seconds]. The service delays each answer itself."""
-
-_RUN = msgspec.json.Decoder(Run)
-_RUNS = msgspec.json.Decoder(tuple[Run, ...])
-_STATUS = msgspec.json.Decoder(ImportStatus)
-_JOB_PROGRESS = msgspec.json.Decoder(JobProgress)
-_FAILURE = msgspec.json.Decoder(Failure)
-_CONTENT = msgspec.json.Decoder(Content)
-_SUPPLIER_PROGRESS = msgspec.json.Decoder(SupplierProgress)
-_DIFFERENCES = msgspec.json.Decoder(list[AccountDifference])
-_OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
 class Client:
@@ -113,7 +101,7 @@ class Client:
 
     def status(self, supplier: str, number: str) -> ImportStatus:
         """Return the status of an account, by its number in the old system. Raises NotFound."""
-        return self._read(_STATUS, "accounts", supplier, number)
+        return self._read(ImportStatus, "accounts", supplier, number)
 
     def wait(self, supplier: str, number: str, *, timeout_s: float = 300.0) -> ImportStatus:
         """Return the status when the import has ended, with success or not. Raises TimedOut after `timeout_s`."""
@@ -178,18 +166,18 @@ class Client:
 
     def run(self, supplier: str, run: str) -> Run:
         """Return the present state of a run. Raises NotFound."""
-        return self._read(_RUN, "runs", supplier, run)
+        return self._read(Run, "runs", supplier, run)
 
     def runs(self, supplier: str) -> tuple[Run, ...]:
         """Return all runs of a supplier."""
-        return self._read(_RUNS, "runs", supplier)
+        return self._read(tuple[Run, ...], "runs", supplier)
 
     def failures(self, supplier: str, run: str, *, status: str = "ERRORED") -> Generator[Failure, None, None]:
         """Yield the accounts of a run that have ended in this status, with number and error."""
         with self._transport.stream(path_of("runs", supplier, run, "imports"), params={"status": status}) as answer:
             for line in lines_of(answer.iter_bytes()):
                 if line.strip():
-                    yield decoded(_FAILURE, line)
+                    yield decoded(Failure, line)
 
     def totals(
         self, supplier: str, run: str, *, on_progress: Callable[[JobProgress], None] | None = None
@@ -204,7 +192,7 @@ class Client:
     def cancel_totals(self, supplier: str, run: str) -> JobProgress:
         """Cancel the job that computes the totals of a run. Raises NotFound without a job."""
         answer = self._transport.request("POST", path_of("runs", supplier, run, "totals", "cancel"))
-        return decoded(_JOB_PROGRESS, answer.content)
+        return decoded(JobProgress, answer.content)
 
     def certificate(
         self,
@@ -230,11 +218,13 @@ class Client:
         """
         path, body = path_of("runs", supplier, run, "differences"), protocol.encode(source)
         params = {"show": "true"} if shows else {}
-        return decoded(_DIFFERENCES, self._transport.request("POST", path, content=body, params=params).content)
+        return decoded(
+            list[AccountDifference], self._transport.request("POST", path, content=body, params=params).content
+        )
 
     def progress(self, supplier: str) -> SupplierProgress:
         """Return the number of a supplier's imports, in total and by status. Raises NotFound."""
-        return self._read(_SUPPLIER_PROGRESS, "suppliers", supplier, "progress")
+        return self._read(SupplierProgress, "suppliers", supplier, "progress")
 
     def pull(self, supplier: str) -> Generator[list[Content], None, None]:
         """Yield each import of a supplier: account and records in the format of an import, or the status of an import
@@ -248,7 +238,7 @@ class Client:
             try:
                 with self._transport.once("GET", path, params={"continue_after": str(after)}) as answer:
                     for line in lines_of(answer.iter_bytes()):
-                        content = decoded(_CONTENT, line)
+                        content = decoded(Content, line)
                         if contents and content.position != contents[0].position:
                             yield contents
                             after, attempts, contents = contents[0].position, self._transport.new_attempts(), []
@@ -267,19 +257,19 @@ class Client:
         """Request that the platform's rows of an account are made again from the log. Needs an operator's key."""
         self._transport.request("POST", path_of("accounts", supplier, external, "heal"), content=b"{}")
 
-    def _read(self, decoder: msgspec.json.Decoder[T], *parts: str) -> T:
-        return decoded(decoder, self._transport.request("GET", path_of(*parts)).content)
+    def _read(self, kind: type[T], *parts: str) -> T:
+        return decoded(kind, self._transport.request("GET", path_of(*parts)).content)
 
     def _added_up(
         self, method: str, path: str, body: bytes | None, on_progress: Callable[[JobProgress], None] | None
     ) -> dict[str, Any]:
         """Repeat a request until the job has ended. Until then, the answers have the job's progress."""
         while (answer := self._transport.request(method, path, content=body)).status == ADDING_UP:
-            progress = decoded(_JOB_PROGRESS, answer.content)
+            progress = decoded(JobProgress, answer.content)
             if on_progress:
                 on_progress(progress)
             time.sleep(POLL_S)
-        return decoded(_OBJECT, answer.content)
+        return decoded(dict[str, Any], answer.content)
 
     def _send(self, batch: Batch, query: Mapping[str, str]) -> Batch:
         """Send lines until each line has a receipt. After a broken connection, send only lines without a receipt."""
@@ -287,10 +277,8 @@ class Client:
         while not batch.is_complete:
             before = len(batch.receipts)
             try:
-                content, headers = batch.content(), batch.headers
-                with self._transport.once(
-                    "POST", protocol.BULK, content=content, headers=headers, params=query
-                ) as answer:
+                content = batch.content()
+                with self._transport.once("POST", BULK, content=content, headers=BULK_TYPE, params=query) as answer:
                     collections.deque(map(batch.add_receipt, lines_of(answer.iter_bytes())), maxlen=0)
                 batch.check()
             except LATER as problem:

@@ -97,7 +97,7 @@ class MappedSource(Source):
         self.mapped: Mapped | None = None
         self.doubts: list[str] = []
         """Sentences on cells and sheets that the mapping must decide on."""
-        self.plan = self._plan = plan
+        self.plan = plan
         self.first_rows: dict[int, list[str]] = {}
         """Rows of the first accounts, as text with their locations, by the number of the account's first row."""
         self._supplier, self._is_strict = supplier, is_strict
@@ -117,12 +117,12 @@ class MappedSource(Source):
 
     def columns_nowhere(self) -> list[str]:
         """Return the columns of all tables that the mapping neither reads nor ignores."""
-        used = self._plan.columns | (self.mapped.joined if self.mapped else set())
+        used = self.plan.columns | (self.mapped.joined if self.mapped else set())
         return [
             named(alias, column)
             for alias, table in self.tables.items()
             for column in table.columns
-            if (alias, column) not in used and column not in self._plan.ignore
+            if (alias, column) not in used and column not in self.plan.ignore
         ]
 
     def written(self) -> Iterator[str]:
@@ -181,8 +181,8 @@ class MappedSource(Source):
 
         The number "" stands for all rows of the main table without a key.
         """
-        number = self._plan.account["external_account_number"]
-        is_key = number in (self._plan.key, {"column": self._plan.key})
+        number = self.plan.account["external_account_number"]
+        is_key = number in (self.plan.key, {"column": self.plan.key})
         origins: dict[str, Cells] = {}
         with self._joined(origins) as (engine, mapped, __):
             for key, first, rows in engine.accounts():
@@ -192,10 +192,10 @@ class MappedSource(Source):
                 external = mapped.account(key, rows)[0].get("external_account_number", key)
                 if external in externals:
                     numbers = {alias: [row[1] for row in found] for alias, found in rows.items()}
-                    yield Traced(external, numbers, dict(origins), Cells("", first, (self._plan.key,)))
+                    yield Traced(external, numbers, dict(origins), Cells("", first, (self.plan.key,)))
             if "" in externals:
                 for row in self._without_key:
-                    yield Traced("", {"": [row]}, {}, Cells("", row, (self._plan.key,)))
+                    yield Traced("", {"": [row]}, {}, Cells("", row, (self.plan.key,)))
 
     def whole_tables(self) -> Mapping[str, Table]:
         """Return the tables, to read once more, by their names in the mapping; "" for the main one."""
@@ -207,7 +207,7 @@ class MappedSource(Source):
         """Yield the tables in the engine, with their rows joined to accounts and ordered."""
         with contextlib.closing(Recounter()) as recounter:
             self._open(recounter)
-            self.mapped = Mapped(self._plan, self._supplier, self.tables, origins)
+            self.mapped = Mapped(self.plan, self._supplier, self.tables, origins)
             with (
                 tempfile.TemporaryDirectory(prefix="importbook-") as folder,
                 contextlib.closing(Engine(Path(folder), self.tables)) as engine,
@@ -218,11 +218,11 @@ class MappedSource(Source):
 
     def _open(self, recounter: Recounter | None) -> None:
         """Read the headers of all tables, and begin their second counts. Workbooks are loaded two at a time."""
-        sources = {"": (self.files, self._plan.source)}
-        sources |= {alias: (_files_at(file.path), file.source) for alias, file in self._plan.files.items()}
-        columns_read = self._plan.columns
+        sources = {"": (self.files, self.plan.source)}
+        sources |= {alias: (_files_at(file.path), file.source) for alias, file in self.plan.files.items()}
+        columns_read = self.plan.columns
         ignored = {
-            alias: [column for column in self._plan.ignore if (alias, column) not in columns_read] for alias in sources
+            alias: [column for column in self.plan.ignore if (alias, column) not in columns_read] for alias in sources
         }
 
         def table_of(alias: str) -> Table:
@@ -238,7 +238,7 @@ class MappedSource(Source):
 
         with ThreadPoolExecutor(2) as pool:
             self.tables = dict(zip(sources, pool.map(table_of, sources), strict=True))
-        check_columns(self._plan, {alias: table.columns for alias, table in self.tables.items()})
+        check_columns(self.plan, {alias: table.columns for alias, table in self.tables.items()})
 
     def _load(self, engine: Engine, mapped: Mapped) -> None:
         """Read all tables, count each a second time, and join their rows to accounts."""
@@ -247,18 +247,18 @@ class MappedSource(Source):
             kinds = dict.fromkeys(use.columns.values(), "VARCHAR")
             kinds |= {name: _SQL_TYPES.get(conversion.kind, "VARCHAR") for conversion, name in use.conversions.items()}
             engine.fill(alias, kinds, self._stored(alias, table, use))
-            self.doubts += [sentence for word, sentence in table.doubts if not word or word not in self._plan.empty]
+            self.doubts += [sentence for word, sentence in table.doubts if not word or word not in self.plan.empty]
             self._check_types(engine, mapped, alias)
             self._filter(engine, mapped, alias)
             self.doubts += self._doubts_of(engine, alias, use)
         self.doubts += self._dates_in_texts()
         engine.join(
-            {alias: mapped.uses[alias].columns.get(key, "") for alias, key in self._plan.keys.items()}, mapped.joins
+            {alias: mapped.uses[alias].columns.get(key, "") for alias, key in self.plan.keys.items()}, mapped.joins
         )
 
     def _stored(self, alias: str, table: Table, use: TableUse) -> Iterator[list[Any]]:
         """Yield the rows for the engine: number, cells without outer blanks, and converted cells."""
-        empty, emptied = frozenset(self._plan.empty), [0] * len(use.columns)
+        empty, emptied = frozenset(self.plan.empty), [0] * len(use.columns)
         columns = [*use.columns]
         places = [table.columns.index(column) for column in columns]
         conversions = [(columns.index(conversion.column), conversion.stored) for conversion in use.conversions]
@@ -298,19 +298,19 @@ class MappedSource(Source):
 
     def _doubts_of(self, engine: Engine, alias: str, use: TableUse) -> Iterator[str]:
         """Yield sentences on words that may mean "no value", and on rounded numbers in text columns."""
-        texts = {column for table, column, __ in text_columns(self._plan.account) if table == alias}
+        texts = {column for table, column, __ in text_columns(self.plan.account) if table == alias}
         for column, name in use.columns.items():
             for pattern, reason in _DOUBTS.items():
                 if pattern is ROUNDED and column not in texts:
                     continue
-                if found := engine.first_like(alias, name, pattern.pattern, self._plan.texts):
+                if found := engine.first_like(alias, name, pattern.pattern, self.plan.texts):
                     number, text = found
                     place = self._location(alias, number)
                     yield _(reason, column=named(alias, column), place=place, text=text)
 
     def _dates_in_texts(self) -> Iterator[str]:
         """Yield sentences on text columns with dates of a workbook, since Excel changes texts such as 1/2 to dates."""
-        for alias, column, path in dict.fromkeys(text_columns(self._plan.account)):
+        for alias, column, path in dict.fromkeys(text_columns(self.plan.account)):
             if location := self.tables[alias].dated.get(column):
                 yield _(
                     "column {column}: {place}, and {path} is a text: Excel may have made the date of another text."
@@ -367,7 +367,7 @@ class MappedSource(Source):
         for number in self._without_key:
             location = self._location("", number)
             place = f"{location[0].upper()}{location[1:]}"
-            sentence = _("{rows} must have a value in column {column}.", rows=place, column=self._plan.key)
+            sentence = _("{rows} must have a value in column {column}.", rows=place, column=self.plan.key)
             yield Line(number, b"", (FieldError("external_account_number", "required", sentence),))
         for alias, use in mapped.uses.items():
             mapped.unused.unmatched(alias, use.unread_shared())

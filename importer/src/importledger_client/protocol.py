@@ -15,6 +15,7 @@ T = TypeVar("T")
 CREATE = "/v2/data-import/accounts/"
 VALIDATE = "/v2/data-import/accounts/validate/"
 BULK = "/v2/data-import/accounts/bulk/"
+BULK_TYPE = {"Content-Type": "application/x-ndjson", "Content-Encoding": "zstd"}
 TOKEN = "/v1/graphql/"  # noqa: S105 - an address
 MODES = ("create", "validate", "dry_run")
 
@@ -110,9 +111,9 @@ def joined_answer(parts: Iterable[bytes]) -> bytes:
     return bytes(content)
 
 
-def decoded(decoder: msgspec.json.Decoder[T], content: bytes) -> T:
+def decoded(kind: type[T], content: bytes) -> T:
     """Decode an answer. Raises ImportLedgerError for an answer of another type."""
     try:
-        return decoder.decode(content)
+        return msgspec.json.decode(content, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise ImportLedgerError(_(NOT_UNDERSTOOD)) from None

@@ -54,9 +54,6 @@ class _TokenAnswer(msgspec.Struct):
     errors: list[_Denial] | None = None
 
 
-_TOKEN_ANSWER = msgspec.json.Decoder(_TokenAnswer)
-
-
 class Answer(NamedTuple):
     """A successful answer, read to its end."""
 
@@ -205,7 +202,7 @@ def _token_of(status: int, content: bytes) -> tuple[str, float]:
         if status in (404, 405) or (isinstance(error, ImportLedgerError) and not error.code):
             raise ImportLedgerError(_(NOT_UNDERSTOOD), status=status)
         raise error
-    answer = decoded(_TOKEN_ANSWER, content)
+    answer = decoded(_TokenAnswer, content)
     if answer.errors:
         raise NotAllowed(
             _("The service does not know this key: it must be one that the operator gave you and has not revoked."),
