@@ -86,9 +86,8 @@ def test_a_row_of_a_joined_table_in_several_accounts_or_none_is_an_error(
     tmp_path: Path, files: dict[str, Any], tables: dict[str, str], sentence: str
 ) -> None:
     options = OF_BOOK | {"files": OF_BOOK["files"] | files}  # type: ignore[operator]
-    with pytest.raises(Differs) as error:
+    with pytest.raises(Differs, match=re.escape(sentence)):
         lines(tmp_path, WHOLE, BOOK | tables, **options)
-    assert sentence in str(error.value)
 
 
 def test_a_table_without_key_needs_on(tmp_path: Path) -> None:
@@ -188,10 +187,8 @@ def test_the_engine_itself_reads_and_writes_nothing_outside_its_folder(tmp_path:
 )
 @pytest.mark.parametrize("form", ["sql", "sum"])
 def test_an_expression_with_another_part_of_sql_is_refused(tmp_path: Path, text: str, sentence: str, form: str) -> None:
-    with pytest.raises(MappingError) as error:
+    with pytest.raises(MappingError, match=f"transfer_balance.*{re.escape(sentence)}"):
         mapped(tmp_path, NUMBER | {"transfer_balance": {form: text}}, {"t": TABLE})
-    assert "transfer_balance" in str(error.value)
-    assert sentence in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -209,9 +206,8 @@ def test_an_expression_with_another_part_of_sql_is_refused(tmp_path: Path, text:
 def test_an_expression_that_does_not_fit_the_table_is_refused(
     tmp_path: Path, account: dict[str, Any], options: dict[str, Any], sentence: str
 ) -> None:
-    with pytest.raises(Unreadable) as error:
+    with pytest.raises(Unreadable, match=re.escape(sentence)):
         lines(tmp_path, NAMED | account, {"t": TABLE}, ignore=["STREET", "BETRW", "ADAT"], **options)
-    assert sentence in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -474,9 +470,8 @@ def test_a_list_of_values_is_written_filled_in_and_used(tmp_path: Path) -> None:
 )
 def test_a_list_that_does_not_decide_is_refused(tmp_path: Path, content: str, sentence: str) -> None:
     (tmp_path / "w.csv").write_text(content, encoding="utf-8")
-    with pytest.raises(Unreadable) as error:
+    with pytest.raises(Unreadable, match=re.escape(sentence)):
         mapped(tmp_path, NUMBER, {"t": "VKONT\nV1\n"}, values="w.csv")
-    assert sentence in str(error.value)
 
 
 def test_map_values_needs_a_name_for_its_list(tmp_path: Path) -> None:
@@ -583,9 +578,8 @@ def test_bo4e_objects_are_read_like_tables(tmp_path: Path) -> None:
 def test_json_that_could_be_misread_is_refused(tmp_path: Path, content: str, sentence: str) -> None:
     path = mapping_at(tmp_path, {"external_account_number": "Nr"})
     (tmp_path / "t.json").write_text(content, encoding="latin-1")
-    with pytest.raises(Unreadable) as error:
+    with pytest.raises(Unreadable, match=re.escape(sentence)):
         accounts_of(source_of(path, "t.json"))
-    assert sentence in str(error.value)
 
 
 json_cells = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=5)

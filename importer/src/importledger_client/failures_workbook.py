@@ -6,6 +6,7 @@ problems.
 """
 
 import collections
+import contextlib
 import itertools
 import re
 import tempfile
@@ -77,7 +78,7 @@ def write_workbook(run: str, folder: Path, failed: Failed) -> tuple[str, list[st
     first, last = pushes[0], pushes[-1]
     chosen = [first, last] if first != last and bool(first[1]) == bool(last[1]) else [first]
     sources = [source for push in chosen for source in sources_at(*push, note.supplier or None)]
-    with _Workbook(path) as book:
+    with _written(path) as book:
         book.write_first(failed)
         write = _write_tables if isinstance(sources[0], MappedSource) else _write_accounts
         left_out, found = write(book, sources, failed)
@@ -159,37 +160,35 @@ class WorkbookSource(Source):
             yield Line(number, _account_of(self.name, number, table.columns, cells))
 
 
+@contextlib.contextmanager
+def _written(path: Path) -> Iterator["_Workbook"]:
+    """Yield a writer of a workbook. The file has a temporary name until it is complete."""
+    import xlsxwriter
+
+    with tempfile.TemporaryDirectory(prefix=".importbook-", dir=path.parent) as folder:
+        part = Path(folder) / path.name
+        part.touch(0o600)
+        options = {"constant_memory": True, "tmpdir": folder, "strings_to_urls": False}
+        with xlsxwriter.Workbook(str(part), options) as book:
+            yield _Workbook(book)
+        part.replace(path)
+
+
 class _Workbook:
-    """Writer of a workbook. The file has a temporary name until it is complete."""
+    """Writer of the sheets of a workbook. `unexplained` counts wrong cells without a comment."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, book: Any) -> None:
         self.unexplained = 0
-        self._path, self._comments = path, 0
-
-    def __enter__(self) -> "_Workbook":
-        import xlsxwriter
-
-        self._folder = tempfile.TemporaryDirectory(prefix=".importbook-", dir=self._path.parent)
-        self._part = Path(self._folder.name) / self._path.name
-        self._part.touch(0o600)
-        options = {"constant_memory": True, "tmpdir": self._folder.name, "strings_to_urls": False}
-        self._book = xlsxwriter.Workbook(str(self._part), options)
-        self._head = self._book.add_format({"bold": True})
+        self._book, self._comments = book, 0
+        self._head = book.add_format({"bold": True})
         kinds = {"text": "@", "number": "General", "day": "yyyy-mm-dd", "time": "yyyy-mm-dd hh:mm:ss"}
         self._formats = {
-            (kind, is_wrong): self._book.add_format(
+            (kind, is_wrong): book.add_format(
                 {"num_format": form} | ({"bg_color": "#FFC7CE", "font_color": "#9C0006"} if is_wrong else {})
             )
             for kind, form in kinds.items()
             for is_wrong in (False, True)
         }
-        return self
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        with self._folder:
-            self._book.close()
-            if error is None:
-                self._part.replace(self._path)
 
     def write_first(self, failed: Failed) -> None:
         """Write the first sheet: a row for each problem, with its field, its number of accounts and an example."""

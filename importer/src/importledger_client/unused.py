@@ -29,17 +29,6 @@ class UnusedColumn(msgspec.Struct):
     accounts: int = 0
 
 
-class UnmatchedRows(msgspec.Struct):
-    """Rows of a further table that match no parent, or several parents: how many, and the number of the first row."""
-
-    rows: int = 0
-    first: int = 0
-
-    def add(self, number: int) -> None:
-        self.first = min(self.first, number) if self.rows else number
-        self.rows += 1
-
-
 class TableUse:
     """The values of a table's rows that accounts need, and the cells that accounts read.
 
@@ -144,10 +133,10 @@ class UnusedCells:
 
     def __init__(self, plan: Plan) -> None:
         self.values: dict[str, UnusedColumn] = {}
-        self.rows: dict[str, UnmatchedRows] = {}
-        """Rows that belong to no account, or match no parent in the account."""
-        self.repeated: dict[str, UnmatchedRows] = {}
-        """Rows that are in several accounts, or match several parents at one node of the mapping."""
+        self.rows: dict[str, list[int]] = {}
+        """Numbers of rows that belong to no account, or match no parent in the account, by table."""
+        self.repeated: dict[str, list[int]] = {}
+        """Numbers of rows that are in several accounts, or match several parents at one node of the mapping."""
         self._ignored, self._files = frozenset(plan.ignore), plan.files
         self._differing: dict[tuple[str, str], tuple[int, str]] = {}
 
@@ -161,13 +150,12 @@ class UnusedCells:
     def repeat(self, table: str, number: int) -> None:
         """Record a row of a further table that is used more than once."""
         if self._files[table].repeated == "refuse":
-            self.repeated.setdefault(table, UnmatchedRows()).add(number)
+            self.repeated.setdefault(table, []).append(number)
 
     def unmatched(self, table: str, numbers: Sequence[int]) -> None:
         """Record rows that are in no account."""
-        if table and self._files[table].unmatched == "refuse":
-            for number in numbers:
-                self.rows.setdefault(table, UnmatchedRows()).add(number)
+        if table and numbers and self._files[table].unmatched == "refuse":
+            self.rows.setdefault(table, []).extend(numbers)
 
     def end_account(self, key: str) -> None:
         """Begin the next account."""
@@ -188,19 +176,19 @@ class UnusedCells:
                 account=unused.account,
                 place=location(*unused.location),
             )
-        for table, unmatched in sorted(self.rows.items()):
+        for table, numbers in sorted(self.rows.items()):
             yield _(
                 "table {table}: {rows} to no account; the first is {place}. Correct the rows or `on`, or say"
                 " `unmatched: ignore`.",
                 table=table,
-                rows=counted(unmatched.rows, "row belongs", "rows belong"),
-                place=location(table, unmatched.first),
+                rows=counted(len(numbers), "row belongs", "rows belong"),
+                place=location(table, min(numbers)),
             )
-        for table, unmatched in sorted(self.repeated.items()):
+        for table, numbers in sorted(self.repeated.items()):
             yield _(
                 "table {table}: {rows} used more than once; the first is {place}. Name the parent of a row with `on`,"
                 " or write `repeated: allow`.",
                 table=table,
-                rows=counted(unmatched.rows, "row is", "rows are"),
-                place=location(table, unmatched.first),
+                rows=counted(len(numbers), "row is", "rows are"),
+                place=location(table, min(numbers)),
             )
