@@ -42,7 +42,7 @@ SLOW_S = 60.0
 OK = itertools.repeat(200)
 
 
-def test_an_account_is_created_followed_and_not_created_twice(
+def test_an_account_is_corrected_created_followed_and_not_created_twice(
     importer: Importer, access: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in access.items():
@@ -50,6 +50,12 @@ def test_an_account_is_created_followed_and_not_created_twice(
     account = an_account(importer.supplier)
     number = account["external_account_number"]
     with Client() as client:
+        for send in (client.validate, client.create):
+            with pytest.raises(Refused) as wrong:
+                send(changed(account, "+49 12", "customers", 0, "landline"))
+            (error,) = wrong.value.errors
+            assert (error.attr, error.code) == ("customers.0.landline", "invalid_phone_number")
+            assert error.detail in str(wrong.value)
         assert client.validate(account).status == "VALID"
         with pytest.raises(NotFound):
             client.status(importer.supplier, number)
@@ -61,17 +67,6 @@ def test_an_account_is_created_followed_and_not_created_twice(
             client.create(changed(account, "Other", "billing_address4"))
         assert refused.value.service_identifier == ended.service_identifier
         assert refused.value.code == "account_import_process_already_imported"
-
-
-def test_a_refusal_names_every_error(service: RunningService, importer: Importer) -> None:
-    account = changed(an_account(importer.supplier), "+49 12", "customers", 0, "landline")
-    with Client(service.base_url, importer.api_key) as client:
-        for verb in (client.validate, client.create):
-            with pytest.raises(Refused) as refused:
-                verb(account)
-            (error,) = refused.value.errors
-            assert (error.attr, error.code) == ("customers.0.landline", "invalid_phone_number")
-            assert error.detail in str(refused.value)
 
 
 def test_a_wrong_key_or_address_is_named(service: RunningService) -> None:

@@ -252,17 +252,6 @@ class _Frames(io.RawIOBase):
         return size
 
 
-class _Failed(msgspec.Struct):
-    """A line of a file of failures."""
-
-    line: int
-    payload: msgspec.Raw
-    errors: msgspec.Raw
-
-
-_failed = msgspec.json.Decoder(_Failed)
-
-
 def account_in(content: bytes) -> bytes:
     """Return the account of a line.
 
@@ -271,9 +260,12 @@ def account_in(content: bytes) -> bytes:
     if b'"payload"' not in content or b'"errors"' not in content:
         return content
     try:
-        payload = bytes(_failed.decode(content).payload)
+        fields = _fields.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return content
+    if not fields.keys() >= {"line", "payload", "errors"}:
+        return content
+    payload = bytes(fields["payload"])
     if payload.startswith(b'"'):
         return cast(str, msgspec.json.decode(payload)).replace("\n", " ").encode()
     return payload

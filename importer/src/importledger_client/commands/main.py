@@ -7,7 +7,6 @@ import threading
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from importledger_client.commands import INTERRUPTED, NOTHING_DONE, OK, SOMETHING_WRONG
 from importledger_client.language import _
@@ -78,13 +77,9 @@ def fail_without_values() -> None:
         if error is not None:
             print(f"importbook: {unforeseen(error)}", file=sys.stderr, flush=True)
 
-    def main_thread(kind: Any, error: BaseException, trace: Any) -> None:
-        report(error)
-
-    def elsewhere(unhandled: Any) -> None:
-        report(unhandled.exc_value)
-
-    sys.excepthook, threading.excepthook, sys.unraisablehook = main_thread, elsewhere, elsewhere
+    sys.excepthook = lambda kind, error, trace: report(error)
+    threading.excepthook = lambda unhandled: report(unhandled.exc_value)
+    sys.unraisablehook = lambda unhandled: report(unhandled.exc_value)
 
 
 def unforeseen(error: BaseException) -> str:
