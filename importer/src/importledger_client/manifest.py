@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from importledger_client.contract import ACCOUNT, EXACT, Field, exact, is_filled
+from importledger_client.contract import ACCOUNT, EXACT, Field, exact, is_filled, paths
 from importledger_client.digest import BUCKETS, SHAPE, TABLES, digest_of, rows_of
 from importledger_client.display import counted, number
 from importledger_client.language import _
@@ -60,8 +60,7 @@ _MODULUS = 2**64
 _NOT_COUNTED = frozenset({"import_supplier"})
 """Members that are not counted, such as the supplier, which is a member of the manifest."""
 _READINGS = TABLES.index(COUNTS["readings"])
-_VALUE = [*ACCOUNT["supply_addresses"].fields["supply_points"].fields["melos"].fields["meters"].fields["registers"]
-          .fields["readings"].fields].index("value")  # fmt: skip
+_VALUE = [*dict(paths())[COUNTS["readings"]].fields].index("value")
 """Place of a reading's value among the scalars of its row."""
 _MEMBERS = tuple(name for name in ACCOUNT if name not in _NOT_COUNTED)
 _values_of = operator.attrgetter(*_MEMBERS)

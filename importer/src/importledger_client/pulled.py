@@ -1,12 +1,11 @@
 """Files of a pulled book: its accounts, its records by kind, and optionally tables in Parquet."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self, cast
 
 import msgspec
@@ -31,24 +30,21 @@ class BookFiles:
     compressed. `counts` has the number of lines by kind, `left_out` the number of imports without an account by status.
     """
 
-    def __init__(self, output: Path, tables: "Tables | None") -> None:
+    def __init__(self, output: Path, folder: Path | None) -> None:
         self.counts: Counter[str] = Counter()
         self.left_out: Counter[str] = Counter()
-        self._output, self._tables = output, tables
+        self._output = output
         self._streams: dict[str, IO[bytes]] = {}
-        self._stack = ExitStack()
+        self._stack, self._paths = ExitStack(), list[Path]()
+        self._tables = Tables(folder, self._open) if folder is not None else None
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
-        for name in self._streams:
-            part_of(self.path(name)).unlink(missing_ok=True)
-        if self._tables is not None:
-            self._tables.close()
+        for path in self._paths:
+            part_of(path).unlink(missing_ok=True)
 
     def path(self, kind: str) -> Path:
         """Return the path of the file of a kind."""
@@ -70,16 +66,20 @@ class BookFiles:
 
     def finish(self) -> None:
         """Close the files and give them their names."""
-        self._stack.close()
         if self._tables is not None:
             self._tables.finish()
-        for kind in self._streams:
-            part_of(self.path(kind)).replace(self.path(kind))
+        self._stack.close()
+        for path in self._paths:
+            part_of(path).replace(path)
+
+    def _open(self, path: Path) -> IO[bytes]:
+        self._paths.append(path)
+        return self._stack.enter_context(private_file(part_of(path)))
 
     def _stream(self, kind: str) -> IO[bytes]:
         if kind not in self._streams:
             path = self.path(kind)
-            stored: IO[bytes] = self._stack.enter_context(private_file(part_of(path)))
+            stored = self._open(path)
             if path.suffix == ".zst":
                 compressed = zstandard.ZstdCompressor().stream_writer(stored, closefd=False)
                 stored = cast(IO[bytes], self._stack.enter_context(compressed))
@@ -93,13 +93,13 @@ def part_of(path: Path) -> Path:
 
 
 class Tables:
-    """Parquet files of a folder, one for each table of accounts and records.
+    """Parquet files of a folder, one for each table of accounts and records. `open_file` opens each file.
 
     Rows have the account's number, their ordinal and the ordinal of their parent. Fields of an inner object are
     columns. Lists and objects without a separate table are columns of JSON. Raises Unreadable without pyarrow.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, open_file: Callable[[Path], IO[bytes]]) -> None:
         try:
             import pyarrow
             from pyarrow import parquet
@@ -108,6 +108,7 @@ class Tables:
                 "To write Parquet, install pyarrow: {command}", command="pip install 'importledger-client[parquet]'"
             ) from None
         self._pyarrow, self._parquet, self._folder = pyarrow, parquet, folder
+        self._open = open_file
         self._rows: dict[str, list[dict[str, Any]]] = {}
         self._schemas = {name: pyarrow.schema(self._columns(columns)) for name, columns in _TABLES.items()}
         self._writers: dict[str, Any] = {}
@@ -146,31 +147,19 @@ class Tables:
         rows, schema = self._rows.pop(table, []), self._schemas[table]
         if table not in self._writers:
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            stored = private_file(part_of(self._folder / f"{table}.parquet"))
-            self._writers[table] = self._parquet.ParquetWriter(stored, schema), stored
+            self._writers[table] = self._parquet.ParquetWriter(self._open(self._folder / f"{table}.parquet"), schema)
         try:
-            self._writers[table][0].write_table(self._pyarrow.Table.from_pylist(rows, schema=schema))
+            self._writers[table].write_table(self._pyarrow.Table.from_pylist(rows, schema=schema))
         except self._pyarrow.ArrowException as error:
             raise Unreadable(
                 "The table {table} cannot be written as Parquet: {error}", table=table, error=error
             ) from None
 
     def finish(self) -> None:
-        """Write the files, also for tables without rows."""
+        """Write the remaining rows, also of tables without rows."""
         for table in self._schemas:
             self._write(table)
-            writer, stored = self._writers[table]
-            writer.close()
-            stored.close()
-            path = self._folder / f"{table}.parquet"
-            part_of(path).replace(path)
-
-    def close(self) -> None:
-        """Remove the files that were not finished."""
-        for __, stored in self._writers.values():
-            stored.close()
-        for table in self._schemas:
-            part_of(self._folder / f"{table}.parquet").unlink(missing_ok=True)
+            self._writers[table].close()
 
     def _columns(self, columns: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
         arrow = self._pyarrow

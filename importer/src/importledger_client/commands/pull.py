@@ -8,7 +8,7 @@ from importledger_client.commands import NOTHING_DONE, OK, SOMETHING_WRONG, comm
 from importledger_client.display import EVERY_S, Pace, Progress, counted
 from importledger_client.errors import NotFound
 from importledger_client.language import _
-from importledger_client.pulled import ACCOUNT_KIND, BookFiles, Tables
+from importledger_client.pulled import ACCOUNT_KIND, BookFiles
 
 _BULK = {
     "delivery_note": "/v1/data-import/delivery-note/bulk/",
@@ -45,7 +45,7 @@ def pull(supplier: str, output: Path, folder: Path | None, access: common.Access
     """
     if folder is not None and folder.exists() and any(folder.iterdir()):
         raise common.Stop("{file} must be empty or not exist: a pulled book replaces no file.", file=folder)
-    with BookFiles(output, Tables(folder) if folder is not None else None) as files:
+    with BookFiles(output, folder) as files:
         for path in map(files.path, (ACCOUNT_KIND, *_BULK)):
             if path.exists():
                 raise common.Stop("{file} must not exist: a pulled book replaces no file.", file=path)
