@@ -146,11 +146,7 @@ def test_help_is_german() -> None:
     ):
         assert part in shown
     shown = in_german("map", "init", "--help").stdout
-    for part in (
-        " map init [OPTIONEN] DATEI…",
-        "  Er entsteht aus den Namen der Spalten",
-        "[Standard: generic]",
-    ):
+    for part in (" map init [OPTIONEN] DATEI…", "  Er entsteht aus den Namen der Spalten", "[Standard: generic]"):
         assert part in shown
 
 
@@ -213,11 +209,7 @@ def test_numbers_have_german_separators(monkeypatch: pytest.MonkeyPatch) -> None
     ("column", "code", "sentences"),
     [
         ("Nummer", 2, ("Die Spalte Nummer gibt es in der Tabelle nicht; es gibt",)),
-        (
-            "Kontonummer",
-            1,
-            ("1 Zeile, 2 gefüllte Zellen, davon 1 ignoriert: Name", "Spalte Name: Kein Feld verwendet"),
-        ),
+        ("Kontonummer", 1, ("1 Zeile, 2 gefüllte Zellen, davon 1 ignoriert: Name", "Spalte Name: Kein Feld verwendet")),
     ],
 )
 def test_map_check_is_german(tmp_path: Path, column: str, code: int, sentences: tuple[str, ...]) -> None:

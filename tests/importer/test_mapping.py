@@ -81,10 +81,7 @@ NO_FIELD = "An account has no such field. Did you mean"
     ("account", "sentence"),
     [
         ({"billing_postcod": "PLZ"}, f"billing_postcod: {NO_FIELD} billing_postcode?"),
-        (
-            {"customers": [{"family_name": "Nachname", "givn_name": "Vorname"}]},
-            f"customers.givn_name: {NO_FIELD} given_name?",
-        ),
+        ({"customers": [{"family_name": "Ort", "givn_name": "Ort"}]}, f"customers.givn_name: {NO_FIELD} given_name?"),
         ({"customers": [{"eahc": "Vorname", "family_name": "Nachname"}]}, f"customers.eahc: {NO_FIELD} each?"),
         ({"transfer_balance": "PLZ"}, "column PLZ: the value '50667.5' in row 2 must be written like 1.234,56."),
     ],

@@ -455,11 +455,7 @@ def test_a_time_of_parquet_outside_of_all_calendars_is_named(tmp_path: Path, kin
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        (
-            "kunden.xls",
-            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
-            "is an old Excel workbook (.xls), or has a password: save it as .xlsx",
-        ),
+        ("kunden.xls", b"\xd0\xcf\x11\xe0", "is an old Excel workbook (.xls), or has a password: save it as .xlsx"),
         ("kunden.xls", b"<html><table><tr><td>Nr</td></tr></table>", "is an HTML or XML page, not a workbook: open it"),
         ("kunden.xlsx", b"Nr;Name\n", "is not a workbook: if it is text, its name must end with .csv"),
         ("kunden.xlsx", b"PK\x03\x04 broken", "cannot be read as XLSX"),
@@ -648,6 +644,9 @@ def test_the_example_of_the_guide_gives_each_row_to_its_parent(tmp_path: Path) -
     assert {(account["import_supplier"], account["sales_channel"]) for account in made} == {("NORDWIND", "DIRECT")}
 
 
+IN_ITEMS = "each, from, on, where, first and last must stand in an item of a list"
+OPTIONS = "which takes decimals, default, first, format, from, last, on, table, where."
+NAMES = "among account, key, where, dates, decimals, empty, texts, tables, values, files, ignore, source."
 SOURCE_NAMES = "The names there must be among delimiter, encoding, sheets, ignore_sheets."
 
 
@@ -656,18 +655,9 @@ SOURCE_NAMES = "The names there must be among delimiter, encoding, sheets, ignor
     [
         ({"notes": [{"from": "z", "body": "x"}]}, {}, "notes.from: z must be the name of a table in `files`"),
         ({"notes": [{"on": "x", "body": "x"}]}, {}, "notes.on: must stand beside `from`"),
-        (
-            {"notes": {"each": "x", "body": "x"}},
-            {},
-            "notes: each, from, on, where, first and last must stand in an item of a list",
-        ),
-        ({"each": "x"}, {}, "account: each, from, on, where, first and last must stand in an item of a list"),
-        (
-            {"transfer_balance": {"column": "x", "fromat": "y"}},
-            {},
-            "fromat must not stand beside column, which takes decimals, default, first, format, from, last, on, table,"
-            " where.",
-        ),
+        ({"notes": {"each": "x", "body": "x"}}, {}, f"notes: {IN_ITEMS}"),
+        ({"each": "x"}, {}, f"account: {IN_ITEMS}"),
+        ({"transfer_balance": {"column": "x", "fromat": "y"}}, {}, f"fromat must not stand beside column, {OPTIONS}"),
         ({"sales_channel": {"column": "x", "format": "DD.MM.YYYY"}}, {}, "format must be YYYY-MM-DD for a text"),
         ({"transfer_balance": {"column": "x", "table": "y"}}, {}, "y must be the name of a table in `tables`"),
         ({"transfer_balance": {"constant": "1,5"}}, {}, "the constant '1,5' must be written like 1234.56"),
@@ -679,11 +669,7 @@ SOURCE_NAMES = "The names there must be among delimiter, encoding, sheets, ignor
         ({"external_account_number": {"constant": "1"}}, {}, "must name the column of the account's number"),
         ({}, {"files": {"": {"path": "z.csv", "key": "Nr"}}}, "has a further table without a name"),
         ({}, {"dates": "DD.MM."}, "dates must be written like DD.MM.YYYY"),
-        (
-            {},
-            {"emtpy": ["x"]},
-            "among account, key, where, dates, decimals, empty, texts, tables, values, files, ignore, source.",
-        ),
+        ({}, {"emtpy": ["x"]}, NAMES),
         ({}, {"source": {"encodign": "cp1252"}}, SOURCE_NAMES),
         ({}, {"files": {"z": {"path": "z.csv", "kye": "Nr"}}}, "among path, key, where, unmatched, repeated, source."),
         ({}, {"files": {"z": {"path": "z", "key": "Nr", "source": {"x": "y"}}}}, SOURCE_NAMES),

@@ -130,10 +130,8 @@ def test_a_push_makes_the_manifest_of_the_lines_that_it_sends(importer: Importer
     words = ("book.ndjson", "--supplier", importer.supplier)
     pushed = verb("push", *words, "--wait", "--manifest", "book.manifest.json")
     assert pushed.returncode == 0, pushed.stdout + pushed.stderr
-    assert (
-        f"next:  importbook reconcile book --supplier {importer.supplier} --manifest book.manifest.json"
-        in pushed.stdout
-    )
+    step = f"next:  importbook reconcile book --supplier {importer.supplier} --manifest book.manifest.json"
+    assert step in pushed.stdout
     assert verb("manifest", *words, "-o", "again.json").returncode == 0
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "book.manifest.json").read_bytes()
     certified = verb("reconcile", "book", "--manifest", "book.manifest.json")

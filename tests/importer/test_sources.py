@@ -97,7 +97,7 @@ def test_the_table_of_failures_names_the_value_and_holds_no_formula(tmp_path: Pa
         (row,) = csv.DictReader(file)
     assert list(row) == ["line", "number", "severity", "code", "path", "sentence", "value"]
     assert [*row.values()] == [
-        *("1", "X", "error", "invalid_phone_number", "customers.0.landline", "Wrong, so.", "'+49 12"),
+        *("1", "X", "error", "invalid_phone_number", "customers.0.landline", "Wrong, so.", "'+49 12")
     ]
     assert [neutral(cell)[0] for cell in ("=1", "+1", "-1", "@x", "\tx", "\rx")] == ["'"] * 6
 

@@ -61,11 +61,7 @@ class Mapped:
     """
 
     def __init__(
-        self,
-        plan: Plan,
-        supplier: str | None,
-        tables: Mapping[str, Table],
-        origins: dict[str, Cells] | None = None,
+        self, plan: Plan, supplier: str | None, tables: Mapping[str, Table], origins: dict[str, Cells] | None = None
     ) -> None:
         self._plan, self._supplier, self._tables, self._origins = plan, supplier, tables, origins
         self.unfit: dict[str, str] = {}
