@@ -1,7 +1,6 @@
 """Lines of a request with their receipts, and the size of requests."""
 
-import collections
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 
 import msgspec
@@ -104,32 +103,10 @@ class Batcher:
             yield batch
 
 
-class SentBatches:
-    """Batches that are being sent, in order. Their number and their bytes are limited."""
+def is_to_be_awaited(sent: Sequence[tuple[Future[Batch], int]], connections: int) -> bool:
+    """Return True if the first of the sent batches has its receipts, or if further lines must not be read yet.
 
-    def __init__(self, connections: int) -> None:
-        self._most = 2 * connections
-        self._sent = collections.deque[tuple[Future[Batch], int]]()
-        self._bytes = 0
-
-    def __bool__(self) -> bool:
-        return bool(self._sent)
-
-    @property
-    def is_full(self) -> bool:
-        return len(self._sent) >= self._most or self._bytes > MAX_UNDERWAY_BYTES
-
-    @property
-    def has_first(self) -> bool:
-        """Return True if the first batch has its receipts."""
-        return bool(self._sent) and self._sent[0][0].done()
-
-    def add(self, future: Future[Batch], batch: Batch) -> None:
-        self._sent.append((future, batch.size))
-        self._bytes += batch.size
-
-    def first(self) -> Batch:
-        """Remove the first batch, wait for its receipts, and return it."""
-        future, size = self._sent.popleft()
-        self._bytes -= size
-        return future.result()
+    `sent` are batches that are being sent, with their bytes, in order.
+    """
+    is_full = len(sent) >= 2 * connections or sum(size for __, size in sent) > MAX_UNDERWAY_BYTES
+    return is_full or (len(sent) > 0 and sent[0][0].done())

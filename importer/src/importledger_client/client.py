@@ -4,7 +4,7 @@ import collections
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, Self, TypeVar
 
@@ -19,7 +19,7 @@ from importledger_client.answers import (
     Run,
     SupplierProgress,
 )
-from importledger_client.batches import Batch, Batcher, SentBatches
+from importledger_client.batches import Batch, Batcher, is_to_be_awaited
 from importledger_client.errors import Misconfigured, TimedOut
 from importledger_client.language import _
 from importledger_client.protocol import BULK, BULK_TYPE, decoded, lines_of, path_of
@@ -153,14 +153,14 @@ class Client:
         query = {"mode": mode, "suggest": "1"} | ({"run": run} if run else {})
         batcher = Batcher(most_lines)
         pool = ThreadPoolExecutor(connections, thread_name_prefix="push")
-        sent = SentBatches(connections)
+        sent = collections.deque[tuple[Future[Batch], int]]()
         try:
             for batch in batcher.batches(lines):
-                while sent.is_full or sent.has_first:
-                    yield batcher.adjust(sent.first())
-                sent.add(pool.submit(copy_context().run, self._send, batch, query), batch)
+                while is_to_be_awaited(sent, connections):
+                    yield batcher.adjust(sent.popleft()[0].result())
+                sent.append((pool.submit(copy_context().run, self._send, batch, query), batch.size))
             while sent:
-                yield batcher.adjust(sent.first())
+                yield batcher.adjust(sent.popleft()[0].result())
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
