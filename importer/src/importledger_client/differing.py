@@ -160,8 +160,7 @@ class Differing:
     def _requested(
         self, client: "Client", run: str, accounts: list[dict[str, Any]], buckets: Sequence[str], *, shows: bool = False
     ) -> list[AccountDifference]:
-        content = {"buckets": buckets, "accounts": accounts}
-        return client.differences(self._supplier, run, content, shows=shows)
+        return client.differences(self._supplier, run, {"buckets": buckets, "accounts": accounts}, shows=shows)
 
     def _compared(self, client: "Client", run: str, named: list[AccountDifference], *, shows: bool) -> list[Found]:
         """Compare the first different accounts field by field. Accounts whose fields are all equal are left out."""

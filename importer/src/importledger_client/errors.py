@@ -61,10 +61,8 @@ def error_of(status: int, body: Any) -> ImportLedgerError:
     answer = body if isinstance(body, dict) else {}
     inner = answer.get("non_field_errors")
     fields = inner if isinstance(inner, dict) else answer
-    code, detail = (
-        str(fields.get("code") or ""),
-        str(fields.get("detail") or _("The service answered {status}.", status=status)),
-    )
+    code = str(fields.get("code") or "")
+    detail = str(fields.get("detail") or _("The service answered {status}.", status=status))
     errors = _field_errors(answer) or ((FieldError("", code, detail),) if code else ())
     message = "; ".join(f"{e.attr}: {e.detail}" if e.attr else e.detail for e in errors[:3]) or detail
     if len(errors) > 3:

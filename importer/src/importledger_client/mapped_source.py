@@ -139,10 +139,8 @@ class MappedSource(Source):
             )
             total = shown_number(ignored.total())
             cells = _(", {number} of them ignored: {cells}", number=total, cells=named_cells) if ignored else ""
-            left_out, nowhere = (
-                self._left_out[alias, ""],
-                self._nowhere[alias] + use.unread_rows + len(use.unread_shared()),
-            )
+            left_out = self._left_out[alias, ""]
+            nowhere = self._nowhere[alias] + use.unread_rows + len(use.unread_shared())
             without = [_("{number} left out by `where`", number=shown_number(left_out))] if left_out else []
             without += [_("{number} in no account", number=shown_number(nowhere))] if nowhere else []
             rows = counted(table.rows_read, "row") + (f" ({', '.join(without)})" if without else "")
