@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import click
 
-from cli.known import require_import, require_stream, require_supplier
+from cli.known import require_known, require_stream
 from cli.language import N_, Confirmation, _, counted, translated
 from cli.operator import caused_by, open_ledger
 from cli.output import ShortText, json_option, print_result
@@ -39,7 +39,7 @@ def cancel(supplier: str, external: str | None, is_all: bool, reason: str, as_js
     """
     _exactly_one(external is not None, is_all)
     with open_ledger() as ledger:
-        _require(ledger, supplier, external)
+        require_known(ledger, supplier, external)
         chosen = [external] if external is not None else imports_of(ledger, "cancel", {"supplier": supplier})
         arguments = {"supplier": supplier}
         if len(chosen) > MANY and is_proposed(ledger, "cancel", arguments, reason, by=caused_by(), as_json=as_json):
@@ -61,7 +61,7 @@ def retry(supplier: str, external: str | None, is_all: bool, code: str | None, r
     """
     _exactly_one(external is not None, is_all, code is not None)
     with open_ledger() as ledger:
-        _require(ledger, supplier, external)
+        require_known(ledger, supplier, external)
         arguments = {"supplier": supplier} | ({"code": code} if code is not None else {})
         chosen = [external] if external is not None else imports_of(ledger, "retry", arguments)
         if len(chosen) > MANY and is_proposed(ledger, "retry", arguments, reason, by=caused_by(), as_json=as_json):
@@ -95,7 +95,7 @@ def erase(supplier: str, external: str | None, reason: str, as_json: bool) -> No
         return
     named = {"supplier": supplier, "external_account_number": external}
     with open_ledger() as ledger:
-        _require(ledger, supplier, None)
+        require_known(ledger, supplier)
         stream = stream_of(supplier, external)
         is_import = not isinstance(loaded := ledger.try_load([stream])[stream], Loaded) or loaded.version > 0
         arguments = {"supplier": supplier, "external": external}
@@ -109,7 +109,7 @@ def erase(supplier: str, external: str | None, reason: str, as_json: bool) -> No
                 raise click.ClickException(sentence) from refusal
             number = forget_attempts(ledger, supplier, external)
             if not number:
-                _require(ledger, supplier, external)
+                require_known(ledger, supplier, external)
             deleted = counted(number, "refused attempt is", "refused attempts are")
             sentence = _(
                 "There is no import of {external} for {code}; {attempts} deleted.",
@@ -136,15 +136,6 @@ def _erase_contacts(stream: str, reason: str, *, as_json: bool) -> None:
     )
     result = {"participant": stream, "is_erased": True, "is_new": done is not None}
     print_result(_(sentence, stream=stream), result, as_json=as_json)
-
-
-def _require(ledger: Ledger, supplier: str, external: str | None) -> None:
-    """Raise NotFound if the supplier or the import does not exist."""
-    with ledger.connection() as connection:
-        if external is None:
-            require_supplier(connection, supplier)
-        else:
-            require_import(connection, supplier, external)
 
 
 def _exactly_one(*choices: bool) -> None:

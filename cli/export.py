@@ -2,10 +2,8 @@
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import click
-from psycopg import Connection
 
 from cli.history import MomentParam, position_of
 from cli.known import require_supplier
@@ -41,7 +39,7 @@ def export_history(
     header = header_of(supplier_code, _text(first), _text(last))
     with open_ledger() as ledger, ledger.connection() as connection:
         require_supplier(connection, supplier_code)
-        bounds = {"first": _first(connection, first), "last": position_of(last)}
+        bounds = {"first": _first(first), "last": position_of(last)}
         connection.execute("SET statement_timeout = 0")
         end = write_export(connection, output, header, bounds, payloads=payloads)
         more, elsewhere = detached_payloads(connection, supplier_code, end.detached)
@@ -53,7 +51,7 @@ def export_history(
     print_result(sentence + translated(more), result | elsewhere, as_json=as_json)
 
 
-def _first(connection: Connection[Any], moment: AsOf) -> int | None:
+def _first(moment: AsOf) -> int | None:
     """Return the first position of a span that begins at this moment; None if it begins with the log."""
     if moment.time is None:
         return moment.position

@@ -10,6 +10,7 @@ from cli.addresses import answer_of
 from cli.language import _
 from eventstore.aggregates import import_process, supplier
 from eventstore.errors import OperatorError
+from eventstore.log.ledger import Ledger
 from eventstore.log.rows import rows_of
 from projections.auxiliary.typed_reasons import is_reason_id, texts_of
 from projections.retention.reverting import wait_for_runs
@@ -45,6 +46,17 @@ def require_import(connection: Connection[Any], code: str, external: str) -> Non
     similar = [name for (name,) in rows_of(connection, _SELECT_ALIKE, code, external)]
     hint = suggestion(external, similar)
     raise NotFound(_("There is no import of {external} for {code}{hint}.", external=external, code=code, hint=hint))
+
+
+def require_known(ledger: Ledger, code: str, external: str | None = None, run: str = "") -> None:
+    """Raise NotFound if the supplier, its import or its run does not exist. Raises RunsBehind."""
+    with ledger.connection() as connection:
+        if external is None:
+            require_supplier(connection, code)
+        else:
+            require_import(connection, code, external)
+        if run:
+            require_run(connection, code, run)
 
 
 def require_run(connection: Connection[Any], code: str, run: str) -> None:

@@ -104,10 +104,11 @@ def _proposal(ledger: Ledger, task_id: str) -> dict[str, Any]:
     assert isinstance(task, OwnerTask), "the view is written with the request"
     assert request.requested_at is not None, "a proposal has its time"
     texts = reason_texts({request.reason, task.decided_for or ""})
+    accounts: Any = unpacked(request.arguments.get("accounts", ""))
     return {
         N_("proposal"): task_id,
         N_("action"): ACTIONS.get(request.kind, request.kind),
-        N_("subject"): {**request.arguments, **({"accounts": accounts} if (accounts := _accounts(request)) else {})},
+        N_("subject"): request.arguments | ({"accounts": accounts} if accounts else {}),
         N_("user"): request.user,
         N_("reason"): texts[request.reason] or None,
         N_("preview"): request.preview,
@@ -118,10 +119,6 @@ def _proposal(ledger: Ledger, task_id: str) -> dict[str, Any]:
         N_("decided_for"): texts[task.decided_for or ""] or None,
         N_("error"): task.error or None,
     }
-
-
-def _accounts(request: OwnerTaskRequested) -> tuple[str, ...]:
-    return unpacked(request.arguments.get("accounts", ""))
 
 
 def _print(shown: dict[str, Any], *, as_json: bool) -> None:
@@ -140,13 +137,6 @@ def _shown(name: str, value: Any) -> str:
             return _(value)
         case "error" if value:
             return text_of(translated(value))
-    return _text(value)
-
-
-def _text(value: Any) -> str:
-    """Return a value on one line: the words of a subject, or the numbers of a preview with their words."""
-    if isinstance(value, dict):
-        if all(isinstance(number, int) for number in value.values()):
-            return numbers_of(value)
-        return " ".join(map(text_of, value.values()))
+        case "subject":
+            return " ".join(map(text_of, value.values()))
     return text_of(value)

@@ -4,12 +4,11 @@ from pathlib import Path
 
 import click
 
-from cli.known import require_import, require_run, require_supplier
+from cli.known import require_known
 from cli.language import N_, _, counted
 from cli.operator import caused_by, open_ledger
 from cli.output import ShortText, json_option, print_result, progress_bar
 from cli.proposing import KEPT, is_listed, is_proposed
-from eventstore.log.ledger import Ledger
 from projections.auxiliary.typed_reasons import MAX_REASON
 from projections.retention.reverting import Reverted, Selection, preview, releasable, release, revert
 from workers.operations import packed
@@ -47,7 +46,7 @@ def revert_accounts(
         raise click.UsageError(_("Name one EXTERNAL, or give --run or --file."))
     _require_reason(is_confirmed, reason)
     with open_ledger() as ledger:
-        _require(ledger, supplier, external, run)
+        require_known(ledger, supplier, external, run)
         externals = (external,) if external is not None else _numbers_in(file) if file is not None else ()
         if is_confirmed:
             named = {"run": run} if run else {"accounts": packed(externals) if is_listed("revert") else ""}
@@ -77,7 +76,7 @@ def release_accounts(supplier: str, run: str, reason: str, is_confirmed: bool, a
     """
     _require_reason(is_confirmed, reason)
     with open_ledger() as ledger:
-        _require(ledger, supplier, None, run)
+        require_known(ledger, supplier, run=run)
         with ledger.connection() as connection:
             number = releasable(connection, supplier, run)
         arguments = {"supplier": supplier} | ({"run": run} if run else {})
@@ -99,16 +98,6 @@ def _require_reason(is_confirmed: bool, reason: str) -> None:
 
 def _next() -> str:
     return _("Nothing was changed. Give --yes and --reason to do it.")
-
-
-def _require(ledger: Ledger, supplier: str, external: str | None, run: str) -> None:
-    """Raise NotFound if the supplier, the import or the run does not exist."""
-    with ledger.connection() as connection:
-        if external is not None:
-            require_import(connection, supplier, external)
-        require_supplier(connection, supplier)
-        if run:
-            require_run(connection, supplier, run)
 
 
 def _numbers_in(file: Path) -> tuple[str, ...]:

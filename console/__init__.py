@@ -20,7 +20,7 @@ Before the function runs, `console.access.guard` checks the session (else it lea
 403), the supplier in the path (404 for a foreign one), and the form's token. A function without a supplier in its path
 must check `visit.person.may_touch` or `.reach` itself. Exceptions that the API answers are shown as pages.
 
-**An action redirects** after a change; The next page shows the `secret` of `Visit.redirect` once. If an action raises
+**An action redirects** after a change; the next page shows the `secret` of `Visit.redirect` once. If an action raises
 an exception with status 400, the page of its form is shown again with the error and the typed values.
 
 **An upload** is marked with `upload`: its function reads the body itself. A `PUT` needs the form's token in the header

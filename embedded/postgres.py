@@ -16,7 +16,7 @@ import psycopg
 from psycopg.sql import SQL, Identifier, Literal
 
 from embedded.folder import DataFolder
-from embedded.user import RunAs, reachable_copy
+from embedded.user import RunAs, copied
 from eventstore.errors import OperatorError
 from eventstore.operations.rights import ROLES
 from system.memory import usable_memory
@@ -194,11 +194,8 @@ class EmbeddedPostgres:
         if all(self._user.can_reach(folder) for folder in parts):
             return parts[0] / "bin" / name
         runtime = self._folder.path / "runtime"
-        runtime.mkdir(mode=0o755, exist_ok=True)
-        (runtime / WHEEL).mkdir(mode=0o755, exist_ok=True)
-        reachable_copy([parts[0]], runtime / WHEEL, self._user)
-        reachable_copy([parts[1]], runtime, self._user)
-        return runtime / WHEEL / INSTALLATION / "bin" / name
+        copied(parts[1], runtime)
+        return copied(parts[0], runtime / WHEEL) / "bin" / name
 
 
 def _last_line(text: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from embedded.folder import DataFolder
-from embedded.user import RunAs, reachable_copy
+from embedded.user import RunAs, copied
 
 
 class EmbeddedRedis:
@@ -17,9 +17,7 @@ class EmbeddedRedis:
         self._data = user.create_owned(folder.path / "redis")
         self._socket = folder.socket_folder(user) / "redis.sock"
         if not user.can_reach(program):
-            runtime = folder.path / "runtime"
-            runtime.mkdir(mode=0o755, exist_ok=True)
-            program = reachable_copy([program.parent], runtime, user)[0] / program.name
+            program = copied(program.parent, folder.path / "runtime") / program.name
         self._program = program
         self.url = f"unix://{quote(str(self._socket))}"
 

@@ -95,15 +95,13 @@ def _make_user(name: str) -> None:
         subprocess.run([program, *options, name], capture_output=True, check=False, timeout=30)
 
 
-def reachable_copy(folders: list[Path], target: Path, user: RunAs) -> list[Path]:
-    """Return the folders if the user can reach all folders, or else copies of the folders below `target`."""
-    if all(user.can_reach(folder) for folder in folders):
-        return folders
-    copies = [target / folder.name for folder in folders]
-    for folder, copy in zip(folders, copies, strict=True):
-        if not copy.exists():
-            unfinished = copy.with_name(copy.name + ".unfinished")
-            shutil.rmtree(unfinished, ignore_errors=True)
-            shutil.copytree(folder, unfinished, symlinks=True)
-            unfinished.rename(copy)
-    return copies
+def copied(folder: Path, below: Path) -> Path:
+    """Return a copy of a folder below another one, for a user who cannot reach the folder. It is made once."""
+    copy = below / folder.name
+    if not copy.exists():
+        below.mkdir(mode=0o755, parents=True, exist_ok=True)
+        unfinished = copy.with_name(copy.name + ".unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        shutil.copytree(folder, unfinished, symlinks=True)
+        unfinished.rename(copy)
+    return copy

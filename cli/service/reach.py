@@ -33,14 +33,12 @@ def require_answer(url: str, setting: str, *, needs_schema: bool = True) -> str:
     return url
 
 
-def require_redis(url: str, setting: str) -> str:
-    """Return the URL after its Redis has answered. Raises Unreachable."""
+def require_redis(url: str) -> None:
+    """Raise Unreachable if the Redis of REDIS_URL does not answer."""
     from workers.redis_address import why_no_redis  # imported here: the library is large, and most verbs need no Redis
 
-    why = why_no_redis(url)
-    if why is not None:
-        raise Unreachable(f"Redis ({setting}) cannot be used at {why}.")
-    return url
+    if why := why_no_redis(url):
+        raise Unreachable(f"Redis (REDIS_URL) cannot be used at {why}.")
 
 
 def address_of(url: str) -> str:

@@ -154,7 +154,7 @@ def _refuse_unusable(settings: Settings, folder: DataFolder, host: str, port: in
     if settings.database_admin_url is not None:
         require_answer(settings.database_admin_url, "DATABASE_ADMIN_URL", needs_schema=False)
     if settings.redis_url is not None:
-        require_redis(settings.redis_url, "REDIS_URL")
+        require_redis(settings.redis_url)
 
 
 def role_settings(*, is_role: bool = True) -> Settings:

@@ -3,7 +3,6 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -38,9 +37,9 @@ def sealing_key(settings: Settings) -> LogKey:
     return LogKey.of(settings.sealing_key or DataFolder(settings.data_dir).secret(SEALING_KEY))
 
 
-def known_key(settings: Settings, data_dir: Path | None = None) -> LogKey | None:
+def known_key(settings: Settings) -> LogKey | None:
     """Return the sealing key of this machine, or None."""
-    secret = settings.sealing_key or DataFolder(data_dir or settings.data_dir).known_secret(SEALING_KEY)
+    secret = settings.sealing_key or DataFolder(settings.data_dir).known_secret(SEALING_KEY)
     return LogKey.of(secret) if secret else None
 
 

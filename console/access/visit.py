@@ -169,6 +169,11 @@ class Visit:
             raise self.invalid("reason", N_("A reason must be given."), "required")
         return reason
 
+    def require_confirmation(self, name: str) -> None:
+        """Raise NotValid unless the form has this name, which the user must type."""
+        if self.form.text("confirm") != name:
+            raise self.invalid("confirm", N_("Nothing was changed: the typed name differs from the name shown."))
+
     def _(self, text: str, **values: Any) -> str:
         """Translate a text into the user's language, and insert the values at `%(name)s`."""
         translated = translations(self.language).ugettext(text)

@@ -67,6 +67,3 @@ class Form:
     @property
     def fields(self) -> Mapping[str, Sequence[str]]:
         return self._fields
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._fields

@@ -144,7 +144,7 @@ async def book_page(visit: Visit) -> Response:
         mapping=MAPPING,
         values=VALUES,
         corrections=[file.name for file in whole if is_workbook(file.name) and not file.step],
-        workbook=next((f"{run}.failures.xlsx" for _ in [0] if f"{run}.failures.xlsx" in names), ""),
+        workbook=f"{run}.failures.xlsx" if f"{run}.failures.xlsx" in names else "",
         failed_run=run,
         failures=await _failures(visit, book, run, failed_run) if f"{run}.failures.csv" in names else [],
         certificate=certificate_of(book.run) if certificate_of(book.run) in names else "",
@@ -296,8 +296,7 @@ async def change_step(visit: Visit) -> Response:
 async def erase(visit: Visit) -> Response:
     """Delete all files of the book with its key. Imported accounts stay."""
     book, _ = await _book(visit)
-    if visit.form.text("confirm") != book.run:
-        raise visit.invalid("confirm", N_("Nothing was changed: the typed name differs from the name shown."))
+    visit.require_confirmation(book.run)
     await visit.written(_books(visit).erase, reach_of(visit), book.book)
     return visit.redirect(f"{ROOT}/books/", notice=visit._(N_("The files of the book were erased.")))
 

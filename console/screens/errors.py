@@ -19,11 +19,11 @@ from console.presentation.importer_text import text_about_cause
 from console.presentation.listing import Filter
 from console.presentation.texts import N_
 from console.screens.imports import MAX_CHIPS
-from console.screens.paging import NumberKey, Pages, TextKey, page_of
+from console.screens.paging import NumberKey, TextKey, page_of
 from eventstore.clock import now
 from projections.queries.supplier_overview import FAILED, counts_by_status, supplier_codes
 from projections.versions.overview import stale_since
-from projections.views.error_statistics import ERROR_STATISTICS, RefusalCount, refused_requests
+from projections.views.error_statistics import ERROR_STATISTICS, refused_requests
 from projections.views.import_failure import (
     IMPORT_FAILURE,
     FailureCause,
@@ -48,7 +48,9 @@ async def errors(visit: Visit) -> Response:
     kind = tuple[NumberKey, NumberKey, TextKey, TextKey]
     causes, more_failures = await page_of(visit, "after", query, kind, AT_ONCE)
     examples = await visit.read(failure_examples, causes)
-    refusals, more_refusals = await _refusals(visit, chosen)
+    refused = partial(refused_requests, suppliers=chosen, today=_today(), days=DAYS)
+    key = tuple[NumberKey, TextKey, TextKey, TextKey]
+    refusals, more_refusals = await page_of(visit, "refused-after", refused, key, AT_ONCE, anchor="refused")
     counts = await visit.read(counts_by_status, chosen)
     failing = sum(by_status.get(status, 0) for by_status in counts.values() for status in FAILED)
     return visit.render(
@@ -78,7 +80,9 @@ async def error_code(visit: Visit) -> Response:
     if entry is None:
         raise not_found()
     _, chosen = await _suppliers(visit)
-    failures, more = await _failures(visit, chosen, entry.code)
+    query = partial(failure_counts, suppliers=chosen, today=_today(), days=DAYS, code=entry.code)
+    kind = tuple[NumberKey, NumberKey, TextKey, TextKey, TextKey]
+    failures, more = await page_of(visit, "after", query, kind, AT_ONCE)
     return visit.render(
         "error_code.html",
         entry=entry,
@@ -107,20 +111,6 @@ def supplier_chips(visit: Visit, codes: Sequence[str]) -> list[tuple[str, None, 
     chosen, here = visit.query("supplier"), visit.request.url.path
     named = [("", visit._("All suppliers")), *((code, code) for code in codes)]
     return [(name, None, f"{here}?{urlencode({'supplier': code})}", code == chosen) for code, name in named]
-
-
-async def _failures(visit: Visit, suppliers: Sequence[str], code: str) -> tuple[Sequence[FailureCount], Pages]:
-    """Return a page of the failures of imports, of one code or "" for all."""
-    query = partial(failure_counts, suppliers=suppliers, today=_today(), days=DAYS, code=code)
-    kind = tuple[NumberKey, NumberKey, TextKey, TextKey, TextKey]
-    return await page_of(visit, "after", query, kind, AT_ONCE)
-
-
-async def _refusals(visit: Visit, suppliers: Sequence[str]) -> tuple[Sequence[RefusalCount], Pages]:
-    """Return a page of the problems of refused requests."""
-    query = partial(refused_requests, suppliers=suppliers, today=_today(), days=DAYS)
-    kind = tuple[NumberKey, TextKey, TextKey, TextKey]
-    return await page_of(visit, "refused-after", query, kind, AT_ONCE, anchor="refused")
 
 
 def _today() -> date:

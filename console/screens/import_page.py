@@ -370,7 +370,7 @@ async def _part(
     return {}
 
 
-async def _problems(visit: Visit, history: ImportHistory, body: bytes | None) -> ImportProblems:
+async def _problems(history: ImportHistory, body: bytes | None) -> ImportProblems:
     """Return the problems of the newest payload. Problems of missing documents name the path."""
     start = history.import_events.index(history.staged[0]) if history.staged else 0
     problems = import_problems(history.import_events[start:])
@@ -384,7 +384,7 @@ async def _summary(visit: Visit, history: ImportHistory, *, is_clear: bool) -> d
     newest = history.staged[0]
     assert isinstance(newest.event, ImportStaged)
     body = await _body(visit, newest)
-    problems = await _problems(visit, history, body)
+    problems = await _problems(history, body)
     persons: list[tuple[str, str]] = []
     values: dict[str, str] = {}
     if body is not None:
@@ -405,7 +405,7 @@ async def _summary(visit: Visit, history: ImportHistory, *, is_clear: bool) -> d
 
 async def _payloads(visit: Visit, history: ImportHistory, *, is_clear: bool) -> dict[str, Any]:
     """Return the chosen or newest payload as a tree with its problems, and the difference between two payloads."""
-    problems = await _problems(visit, history, await _body(visit, history.staged[0]))
+    problems = await _problems(history, await _body(visit, history.staged[0]))
     chosen = next((row for row in history.staged if str(row.version) == visit.query("payload")), history.staged[0])
     tree = await _tree(visit, chosen, problems if chosen is history.staged[0] else None, is_clear=is_clear)
     before = key_in(visit, "versions-before", NumberKey) or _AFTER_ALL

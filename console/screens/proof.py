@@ -8,7 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 from console.access.people import READERS
-from console.access.requests import request_task
+from console.access.requests import request_task, requested_notice
 from console.access.visit import ROOT, Visit, action, page
 from console.presentation.listing import hidden, revealed
 from console.presentation.texts import N_
@@ -75,8 +75,7 @@ async def verify_log(visit: Visit) -> Response:
         if not arguments["against"]:
             raise visit.refusal(400, N_("The text must be a checkpoint that this log's key has signed."))
     await request_task(visit, "log_verify", {name: value for name, value in arguments.items() if value})
-    notice = visit._("The operation was requested. This page shows its progress.")
-    return visit.redirect(f"{ROOT}/proof/", notice=notice)
+    return visit.redirect(f"{ROOT}/proof/", notice=requested_notice(visit, "log_verify"))
 
 
 @page("/imports/{supplier}/{external}/proof.zip", roles=READERS)

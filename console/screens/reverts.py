@@ -8,7 +8,6 @@ from api.http.errors import not_found
 from console.access.people import OPERATORS
 from console.access.requests import RUNS_BEHIND, request_task, requested_notice
 from console.access.visit import ROOT, Visit, action, page
-from console.presentation.texts import N_
 from console.screens.imports import MOST_AT_ONCE
 from eventstore.aggregates.owner_task import OwnerTaskKind
 from eventstore.log.ledger import Ledger
@@ -57,8 +56,7 @@ async def decide_accounts(visit: Visit) -> Response:
     reason = visit.reason()
     names = {"external": next(iter(selection.externals), ""), "run": selection.run}
     named = {name: value for name, value in names.items() if value}
-    if visit.form.text("confirm") != next(iter(named.values()), selection.supplier):
-        raise visit.invalid("confirm", N_("Nothing was changed: the typed name differs from the name shown."))
+    visit.require_confirmation(next(iter(named.values()), selection.supplier))
     await request_task(visit, VERBS[verb], {"supplier": selection.supplier} | named, reason)
     return visit.redirect(f"{ROOT}/tasks/", notice=requested_notice(visit, VERBS[verb]))
 

@@ -148,7 +148,7 @@ async def change_status(visit: Visit) -> Response:
     if status not in STATUSES:
         raise not_found()
     if status == "complete":
-        _require_confirmation(visit, supplier.code)
+        visit.require_confirmation(supplier.code)
         if "complete" in visit.console.settings.four_eyes:
             await request_task(visit, "complete", {"supplier": supplier.code}, visit.reason())
             return visit.redirect(_address("suppliers", supplier.code), notice=requested_notice(visit, "complete"))
@@ -255,11 +255,10 @@ async def one_key(visit: Visit) -> Response:
 async def revoke_key(visit: Visit) -> Response:
     """Revoke a key. Its id must be typed."""
     key = await _key(visit)
-    _require_confirmation(visit, key.key_id)
+    visit.require_confirmation(key.key_id)
     arguments = {"organisation": key.organisation, "key_id": key.key_id}
     await request_task(visit, "key_revoke", arguments, visit.form.text("reason"))
-    notice = visit._("The operation was requested. This page shows its progress.")
-    return visit.redirect(_address("keys", key.key_id), notice=notice)
+    return visit.redirect(_address("keys", key.key_id), notice=requested_notice(visit, "key_revoke"))
 
 
 @action("/users/", roles=OPERATORS)
@@ -308,14 +307,13 @@ async def change_user(visit: Visit) -> Response:
                 raise not_found()
             arguments |= {"role": role, "suppliers": ",".join(await _codes(visit))}
         case "erase":
-            _require_confirmation(visit, user.email)
+            visit.require_confirmation(user.email)
         case "disable" | "enable" | "sign-out":
             pass
         case _:
             raise not_found()
-    notice = visit._("The change was saved.")
-    if not await finished(visit, await request_task(visit, _CHANGES[change], arguments)):
-        notice = visit._("The operation was requested. This page shows its progress.")
+    is_done = await finished(visit, await request_task(visit, _CHANGES[change], arguments))
+    notice = visit._("The change was saved.") if is_done else requested_notice(visit, _CHANGES[change])
     return visit.redirect(_address("users", user.user_id), notice=notice)
 
 
@@ -354,12 +352,6 @@ async def _supplier(visit: Visit) -> SupplierListed:
     if supplier is None:
         raise not_found()
     return supplier
-
-
-def _require_confirmation(visit: Visit, name: str) -> None:
-    """Raise ApiError 400 unless the name was typed."""
-    if visit.form.text("confirm") != name:
-        raise visit.refusal(400, N_("Nothing was changed: the typed name differs from the name shown."))
 
 
 def _organisation(visit: Visit) -> str:
