@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from embedded.postgres import PostgresUrls
-from tests.support.running import cli
+from tests.support.verbs import Verbs
 
 NEEDED = "Set DATABASE_ADMIN_URL"
 
@@ -17,31 +17,25 @@ def keys(database: PostgresUrls) -> list[tuple[str, bool]]:
 
 
 @pytest.mark.promise("service-s-role-right")
-def test_keys_are_created_and_revoked_with_the_owners_url(database: PostgresUrls) -> None:
-    service, owner = {"DATABASE_URL": database.service}, {"DATABASE_ADMIN_URL": database.admin}
-    cli("supplier", "create", "S", environment=service)
+def test_keys_are_created_and_revoked_with_the_owners_url(cli: Verbs, database: PostgresUrls) -> None:
+    of_service, of_owner = Verbs({"DATABASE_URL": database.service}), cli
+    of_service("supplier", "create", "S")
     create = ("key", "create", "Testers", "--supplier", "S", "--json")
-    refused = cli(*create, environment=service, check=False)
-    assert (refused.returncode, refused.stdout) == (1, "")
-    assert NEEDED in refused.stderr
-    assert len(refused.stderr.splitlines()) == 1
-    made = json.loads(cli(*create, environment=service | owner).stdout)
-    key_id = made["api_key"].split("_")[1]
+    refused = of_service(*create, code=1)
+    assert (NEEDED in refused, len(refused.splitlines())) == (True, 1)
+    key_id = json.loads(of_owner(*create))["api_key"].split("_")[1]
     assert keys(database) == [(key_id, False)]
-    refused = cli("key", "revoke", key_id, environment=service, check=False)
-    assert refused.returncode == 1
-    assert NEEDED in refused.stderr
-    cli("key", "revoke", key_id, environment=service | owner)
+    assert NEEDED in of_service("key", "revoke", key_id, code=1)
+    of_owner("key", "revoke", key_id)
     assert keys(database) == [(key_id, True)]
 
 
 def test_one_url_is_enough_where_it_is_the_owners(database: PostgresUrls) -> None:
-    cli("key", "create", "Testers", "--supplier", "*", environment={"DATABASE_URL": database.admin})
+    Verbs({"DATABASE_URL": database.admin})("key", "create", "Testers", "--supplier", "*")
     assert len(keys(database)) == 1
 
 
-@pytest.mark.parametrize("rate", ["0/s", "fast", "5", "5/m", "100001/s"])
-def test_a_rate_that_is_not_allowed_is_refused(database: PostgresUrls, rate: str) -> None:
-    environment = {"DATABASE_URL": database.admin}
-    refused = cli("key", "create", "Slow", "--supplier", "*", "--rate", rate, environment=environment, check=False)
-    assert (refused.returncode, keys(database)) == (1, [])
+def test_a_rate_that_is_not_allowed_is_refused(cli: Verbs, database: PostgresUrls) -> None:
+    for rate in ("0/s", "fast", "5", "5/m", "100001/s"):
+        cli("key", "create", "Slow", "--supplier", "*", "--rate", rate, code=1)
+    assert keys(database) == []

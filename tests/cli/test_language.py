@@ -11,8 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-import cli
-from cli.language import LOCALE, NAME, WORDS, Confirmation, _, counted, translated
+from cli.language import LOCALE, NAME, WORDS, Confirmation, _, counted, is_german, translated
 from cli.main import importledger
 from cli.verbs import GROUPS
 from console.presentation.texts import catalogue
@@ -20,11 +19,12 @@ from eventstore.aggregates.owner_task import SECOND_PERSON
 from eventstore.operations.backup import TABLES
 from tests.support.german import TERMS, texts_with, texts_without_term
 from tests.support.running import program
+from tests.support.verbs import every_verb
 
 GERMAN = {"LC_ALL": "", "LC_MESSAGES": "", "LANG": "de_DE.UTF-8"}
 OTHER_MEANING = {"cancel, cancelled", "field", "import", "log", "run", "support"}
 """Terms that also have another meaning in help: to run a process, a log file, a support bundle."""
-ROOT = Path(cli.__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CLICK = Path(click.__file__).parent
 
 
@@ -46,19 +46,9 @@ def texts_of(*files: Path) -> Iterator[str]:
                 yield from texts
 
 
-def every_verb(command: click.Command = importledger) -> Iterator[click.Command]:
-    yield command
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        for name in command.list_commands(context):
-            below = command.get_command(context, name)
-            assert below is not None
-            yield from every_verb(below)
-
-
 def help_texts() -> Iterator[str]:
     """Every paragraph of a verb's help, and the help of each option."""
-    for verb in every_verb():
+    for _name, verb in every_verb():
         yield from (" ".join(text.split()) for text in inspect.cleandoc(verb.help or "").split("\n\n"))
         yield from (option.help for option in verb.params if isinstance(option, click.Option) and option.help)
 
@@ -66,7 +56,7 @@ def help_texts() -> Iterator[str]:
 def placeholders() -> set[str]:
     """Words in capital letters that help shows for values."""
     context = click.Context(importledger)
-    rows = [option.get_help_record(context) or ("", "") for verb in every_verb() for option in verb.params]
+    rows = [option.get_help_record(context) or ("", "") for _name, verb in every_verb() for option in verb.params]
     return {*WORDS.findall(" ".join(names for names, _ in rows)), "OPTIONS", "COMMAND", "ARGS"}
 
 
@@ -144,15 +134,15 @@ def test_errors_of_arguments_are_german() -> None:
 
 
 @pytest.mark.parametrize(
-    ("environment", "language"),
-    [
-        ({"LC_ALL": "", "LC_MESSAGES": "de_AT.UTF-8", "LANG": "en_US.UTF-8"}, "Aufruf"),
-        ({"LC_ALL": "en_US.UTF-8", "LC_MESSAGES": "", "LANG": "de_DE.UTF-8"}, "Usage"),
-        ({"LC_ALL": "", "LC_MESSAGES": "", "LANG": ""}, "Usage"),
-    ],
+    ("values", "expected"),
+    [(("", "de_AT.UTF-8", "en_US.UTF-8"), True), (("en_US.UTF-8", "", "de_DE.UTF-8"), False), (("", "", ""), False)],
 )
-def test_the_first_variable_that_is_set_decides(environment: dict[str, str], language: str) -> None:
-    assert program("key", "--help", environment=environment).stdout.startswith(f"{language}: ")
+def test_the_first_variable_that_is_set_decides(
+    values: tuple[str, ...], expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in zip(("LC_ALL", "LC_MESSAGES", "LANG"), values, strict=True):
+        monkeypatch.setenv(name, value)
+    assert is_german() == expected
 
 
 def test_english_does_not_load_the_catalogue() -> None:

@@ -28,7 +28,7 @@ from tests.support.make import an_account, changed
 from tests.support.running import RunningService, environment_on, wait_for
 from tests.support.serving import running
 from tests.support.staging import stage
-from tests.support.verbs import run_verb
+from tests.support.verbs import Verbs
 from workers.operations import create_user, new_details
 
 _numbers = count(1)
@@ -50,12 +50,7 @@ class Place:
 
     def __init__(self, urls: PostgresUrls, folder: Path) -> None:
         self.urls = urls
-        self.environment = environment_on(urls, folder)
-
-    def cli(self, *words: str) -> str:
-        ended = run_verb(*words, environment=self.environment)
-        assert ended.returncode == 0, ended.stderr
-        return ended.stdout
+        self.cli = Verbs(environment_on(urls, folder))
 
     def new_key(self, organisation: str) -> str:
         return self.cli("key", "create", organisation, "--supplier", "NORDWIND").strip()
@@ -147,11 +142,11 @@ def test_a_backup_whose_keys_are_kept_apart_shows_nothing_of_persons(old: Place,
 
 
 def test_a_backup_reads_what_no_role_of_a_process_may_read(old: Place, folder: Path) -> None:
-    old.environment["DATABASE_URL"] = old.urls.roles["api"]
-    assert "holds the log up to position" in old.cli("backup", str(folder / "main"), "--keys", str(folder / "keys"))
-    old.environment["DATABASE_ADMIN_URL"] = old.urls.roles["api"]
-    refused = run_verb("backup", str(folder / "other"), "--keys", str(folder / "theirs"), environment=old.environment)
-    assert (refused.returncode, "permission denied" in refused.stderr) == (1, True), refused.stderr
+    api = old.urls.roles["api"]
+    words = ("backup", "--keys", str(folder / "keys"), str(folder / "main"))
+    assert "holds the log up to position" in old.cli(*words, DATABASE_URL=api)
+    words = ("backup", "--keys", str(folder / "theirs"), str(folder / "other"))
+    assert "permission denied" in old.cli(*words, code=1, DATABASE_URL=api, DATABASE_ADMIN_URL=api)
     assert not (folder / "other" / "manifest.json").exists()
 
 
@@ -169,8 +164,8 @@ def test_keys_of_another_log_open_no_backup(old: Place, new: Place, folder: Path
     with psycopg.connect(new.urls.admin) as connection:  # the template's key is that of every test
         connection.execute("UPDATE platform.account_number_key SET key = sha256(key)")
     new.cli("backup", str(folder / "other"), "--keys", str(folder / "foreign"))
-    ended = run_verb("restore", str(folder / "main"), "--keys", str(folder / "foreign"), environment=new.environment)
-    assert (ended.returncode, "--keys must name a folder of keys of this log" in ended.stderr) == (1, True)
+    refused = new.cli("restore", str(folder / "main"), "--keys", str(folder / "foreign"), code=1)
+    assert "--keys must name a folder of keys of this log" in refused
 
 
 @pytest.mark.promise("backup-keys-kept-apart")

@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,10 +17,10 @@ from projections import FOLLOWING
 from tests.support.console import stage_account
 from tests.support.make import an_account, start
 from tests.support.owner_tasks import Tasks
-from tests.support.running import REQUEST_KEY
+from tests.support.running import environment_on
 from tests.support.staging import SUPPLIER, stage
 from tests.support.threads import running
-from tests.support.verbs import run_verb
+from tests.support.verbs import Verbs
 from workers.actors.process_imports import ImportProcessor
 from workers.followers.projector import Projector
 from workers.proposals import CHANGED, DECIDED, MANY
@@ -28,30 +28,10 @@ from workers.proposals import CHANGED, DECIDED, MANY
 EXTERNALS = [str(an_account(SUPPLIER, number)["external_account_number"]) for number in (1, 2)]
 
 
-class Cli:
-    """The verbs of several logins, where every action needs a second person."""
-
-    def __init__(self, database: PostgresUrls) -> None:
-        self._environment = {
-            "DATABASE_URL": database.service,
-            "DATABASE_ADMIN_URL": database.admin,
-            "IMPORTLEDGER_REQUEST_KEY": REQUEST_KEY,
-            "IMPORTLEDGER_FOUR_EYES": ",".join(SECOND_PERSON),
-        }
-
-    def __call__(self, *words: str, login: str = "anna", code: int = 0, **more: str) -> str:
-        ended = run_verb(*words, environment=self._environment | {"LOGNAME": login} | more)
-        assert ended.returncode == code, ended.stdout + ended.stderr
-        return ended.stdout + ended.stderr
-
-    def proposed(self, *words: str) -> dict[str, Any]:
-        shown: dict[str, Any] = json.loads(self(*words, "--json"))
-        return shown
-
-
 @pytest.fixture
-def cli(database: PostgresUrls) -> Cli:
-    return Cli(database)
+def cli(database: PostgresUrls, folder: Path) -> Verbs:
+    """The verbs of the login anna, where every action needs a second person."""
+    return Verbs(environment_on(database, folder, IMPORTLEDGER_FOUR_EYES=",".join(SECOND_PERSON), LOGNAME="anna"))
 
 
 @pytest.fixture
@@ -68,24 +48,24 @@ def is_reverted(ledger: Ledger, external: str) -> bool:
 
 
 @pytest.mark.promise("second-person", "second-person-preview")
-def test_a_run_is_proposed_by_one_login_and_approved_by_another(cli: Cli, ledger: Ledger, tasks: Tasks) -> None:
+def test_a_run_is_proposed_by_one_login_and_approved_by_another(cli: Verbs, ledger: Ledger, tasks: Tasks) -> None:
     cli("supplier", "create", SUPPLIER)
     revert = ("revert", SUPPLIER, "--run", "monday")
     assert "2 revertible" in cli(*revert)
-    proposed = cli.proposed(*revert, "--yes", "--reason", "wrong mapping")
+    proposed = json.loads(cli(*revert, "--yes", "--reason", "wrong mapping", "--json"))
     task_id = proposed["proposal"]
     assert (proposed["action"], proposed["preview"]) == ("revert", {"revertible": 2, "failed": 0})
     listed = cli("proposals")
     for text in (task_id, "revert", f"{SUPPLIER} monday", "operator:anna", "wrong mapping", "2 revertible"):
         assert text in listed
     assert "You must not approve your own" in cli("approve", task_id, "--yes", code=1)
-    shown = cli("approve", task_id, login="ben")
+    shown = cli("approve", task_id, LOGNAME="ben")
     assert "preview 2 revertible, 0 failed" in shown
     assert "Nothing was changed" in shown
     assert not is_reverted(ledger, EXTERNALS[0])
-    assert f"{task_id} is approved" in cli("approve", task_id, "--yes", login="ben")
-    assert DECIDED in cli("approve", task_id, "--yes", login="carl", code=1)
-    assert DECIDED in cli("reject", task_id, "--reason", "late", login="carl", code=1)
+    assert f"{task_id} is approved" in cli("approve", task_id, "--yes", LOGNAME="ben")
+    assert DECIDED in cli("approve", task_id, "--yes", LOGNAME="carl", code=1)
+    assert DECIDED in cli("reject", task_id, "--reason", "late", LOGNAME="carl", code=1)
     tasks.carry_out(task_id)
     assert is_reverted(ledger, EXTERNALS[1])
     assert ledger.history(f"import/{SUPPLIER}/{EXTERNALS[0]}")[-1].caused_by == "operator:anna"
@@ -94,9 +74,8 @@ def test_a_run_is_proposed_by_one_login_and_approved_by_another(cli: Cli, ledger
     assert cli("proposals") == ""
 
 
-def test_proposals_are_german_in_a_german_locale(cli: Cli, ledger: Ledger, tasks: Tasks) -> None:
-    def in_german(*words: str, login: str = "anna", code: int = 0) -> str:
-        return cli(*words, login=login, code=code, LC_ALL="de_DE.UTF-8")
+def test_proposals_are_german_in_a_german_locale(cli: Verbs, ledger: Ledger, tasks: Tasks) -> None:
+    in_german = partial(cli, LC_ALL="de_DE.UTF-8")
 
     assert f"{SUPPLIER} ist angelegt." in in_german("supplier", "create", SUPPLIER)
     revert = ("revert", SUPPLIER, "--run", "monday")
@@ -111,8 +90,8 @@ def test_proposals_are_german_in_a_german_locale(cli: Cli, ledger: Ledger, tasks
     task_id = proposed.split()[0]
     assert f"{task_id}  zurücknehmen  {SUPPLIER} monday  operator:anna" in in_german("proposals")
     assert "Den eigenen dürfen Sie nicht genehmigen." in in_german("approve", task_id, "--yes", code=1)
-    assert "\nVorschau 2 zurücknehmbar, 0 fehlgeschlagen\n" in in_german("approve", task_id, login="ben")
-    assert f"{task_id} ist abgelehnt." in in_german("reject", task_id, "--reason", "no", login="ben")
+    assert "\nVorschau 2 zurücknehmbar, 0 fehlgeschlagen\n" in in_german("approve", task_id, LOGNAME="ben")
+    assert f"{task_id} ist abgelehnt." in in_german("reject", task_id, "--reason", "no", LOGNAME="ben")
     assert "Über den Vorschlag wurde bereits entschieden." in in_german("approve", task_id, "--yes", code=1)
     healed = in_german("projections", "heal", SUPPLIER, EXTERNALS[0])
     assert "import_status: neu aufgebaut\n" in healed
@@ -122,7 +101,7 @@ def test_proposals_are_german_in_a_german_locale(cli: Cli, ledger: Ledger, tasks
 
 @pytest.mark.promise("second-person")
 def test_every_verb_of_a_listed_action_proposes(
-    cli: Cli, ledger: Ledger, tasks: Tasks, folder: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Verbs, ledger: Ledger, tasks: Tasks, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cli("supplier", "create", SUPPLIER)
     for number in range(MANY + 1):
@@ -143,7 +122,7 @@ def test_every_verb_of_a_listed_action_proposes(
         ("cancel", SUPPLIER, "--all", *reason): {"imports": MANY + 1},
     }
     head = len(ledger.history(f"import/{SUPPLIER}/{EXTERNALS[0]}"))
-    proposals = {words[0]: cli.proposed(*words) for words in previews}
+    proposals = {words[0]: json.loads(cli(*words, "--json")) for words in previews}
     assert [proposed["preview"] for proposed in proposals.values()] == [*previews.values()]
     assert [proposed["action"] for proposed in proposals.values()] == [*SECOND_PERSON]
     monkeypatch.setattr(list_of_proposals, "AT_ONCE", 3)
@@ -154,17 +133,17 @@ def test_every_verb_of_a_listed_action_proposes(
     assert "give a reason with --reason" in cli("retry", SUPPLIER, "--all", code=1)
     assert "1 of 1 import" in cli("retry", SUPPLIER, "E-0"), "a single import needs no second person"
     rejected = proposals["cancel"]["proposal"]
-    assert "rejected" in cli("reject", rejected, "--reason", "not agreed", login="ben")
+    assert "rejected" in cli("reject", rejected, "--reason", "not agreed", LOGNAME="ben")
     assert "decided_for not agreed" in cli("proposals", rejected)
-    assert CHANGED in cli("approve", proposals["retry"]["proposal"], login="ben", code=1), "one was retried already"
-    cli("approve", proposals["erase"]["proposal"], "--yes", login="ben")
+    assert CHANGED in cli("approve", proposals["retry"]["proposal"], LOGNAME="ben", code=1), "one was retried already"
+    cli("approve", proposals["erase"]["proposal"], "--yes", LOGNAME="ben")
     tasks.carry_out(proposals["erase"]["proposal"])
     assert isinstance(ledger.history(f"import/{SUPPLIER}/{EXTERNALS[0]}")[-1].event, SubjectErased)
-    assert CHANGED in cli("approve", proposals["revert"]["proposal"], "--yes", login="ben", code=1), "one is erased"
+    assert CHANGED in cli("approve", proposals["revert"]["proposal"], "--yes", LOGNAME="ben", code=1), "one is erased"
 
 
 def test_what_is_not_listed_is_done_at_once_and_what_is_unknown_is_named(
-    cli: Cli, ledger: Ledger, tasks: Tasks
+    cli: Verbs, ledger: Ledger, tasks: Tasks
 ) -> None:
     cli("supplier", "create", SUPPLIER)
     words = ("revert", SUPPLIER, EXTERNALS[0], "--yes", "--reason", "r")
@@ -173,4 +152,4 @@ def test_what_is_not_listed_is_done_at_once_and_what_is_unknown_is_named(
     assert "no proposal t_1" in cli("approve", "t_1", "--yes", code=1)
     erase = ("erase", SUPPLIER, EXTERNALS[1], "--yes", "--reason", "r", "--json")
     forged = json.loads(cli(*erase, IMPORTLEDGER_REQUEST_KEY="x" * 32))["proposal"]
-    assert f"no proposal {forged}" in cli("approve", forged, "--yes", login="ben", code=1), "it has another key"
+    assert f"no proposal {forged}" in cli("approve", forged, "--yes", LOGNAME="ben", code=1), "it has another key"

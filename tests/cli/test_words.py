@@ -3,41 +3,23 @@
 import json
 from pathlib import Path
 
-import psycopg
 import pytest
 
-from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import CancelImport, stream_of
 from eventstore.aggregates.supplier import ChangeSupplierStatus, CreateSupplier
 from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from projections.auxiliary.typed_reasons import MAX_REASON, TypedReason, new_reason_id, write_reason
+from tests.support.databases import Admin
 from tests.support.problems import failed
 from tests.support.running import wait_for
-from tests.support.sealed_log import Log
-from tests.support.verbs import run_verb
+from tests.support.sealed_log import Log, find
+from tests.support.verbs import Verbs
 from workers.operations import MAX_NAME
 
 
-class Cli:
-    """The verbs on a test's own database."""
-
-    def __init__(self, database: PostgresUrls) -> None:
-        self._environment = {"DATABASE_URL": database.service, "DATABASE_ADMIN_URL": database.admin}
-
-    def __call__(self, *words: str, code: int | None = 0) -> str:
-        ended = run_verb(*words, environment=self._environment)
-        assert code is None or ended.returncode == code, ended.stderr
-        return ended.stdout + ended.stderr
-
-
-@pytest.fixture
-def cli(database: PostgresUrls) -> Cli:
-    return Cli(database)
-
-
-def test_a_status_has_a_line_for_each_value_also_of_its_error(cli: Cli, ledger: Ledger) -> None:
+def test_a_status_has_a_line_for_each_value_also_of_its_error(cli: Verbs, ledger: Ledger) -> None:
     ledger.execute(supplier_stream("S"), CreateSupplier(), at=now(), by="t")
     failed(ledger, "1", "attempts_exhausted")
     lines = dict(line.split(maxsplit=1) for line in cli("status", "S", "1").splitlines())
@@ -47,11 +29,10 @@ def test_a_status_has_a_line_for_each_value_also_of_its_error(cli: Cli, ledger: 
     assert not any(value.startswith("{") for value in lines.values())
 
 
-def test_reasons_of_the_console_are_shown_as_they_were_typed(cli: Cli, ledger: Ledger, database: PostgresUrls) -> None:
+def test_reasons_of_the_console_are_shown_as_typed(cli: Verbs, ledger: Ledger, admin: Admin) -> None:
     ids = [new_reason_id(), new_reason_id()]
-    with psycopg.connect(database.admin) as connection:
-        typed = TypedReason(reason=ids[0], user_id="u", subject="s", at=now(), content="the wrong book")
-        write_reason(connection, typed)
+    typed = TypedReason(reason=ids[0], user_id="u", subject="s", at=now(), content="the wrong book")
+    write_reason(admin, typed)
     ledger.execute(supplier_stream("S"), CreateSupplier(), at=now(), by="t")
     failed(ledger, "1", "attempts_exhausted")
     changes = (
@@ -67,10 +48,9 @@ def test_reasons_of_the_console_are_shown_as_they_were_typed(cli: Cli, ledger: L
         assert all(("the wrong book" in text) == (reason == ids[0]) for text in shown)
 
 
-def test_a_history_has_the_text_of_a_typed_reason(cli: Cli, ledger: Ledger, database: PostgresUrls) -> None:
+def test_a_history_has_the_text_of_a_typed_reason(cli: Verbs, ledger: Ledger, admin: Admin) -> None:
     reason = new_reason_id()
-    with psycopg.connect(database.admin) as connection:
-        write_reason(connection, TypedReason(reason=reason, user_id="u", subject="s", at=now(), content="sent twice"))
+    write_reason(admin, TypedReason(reason=reason, user_id="u", subject="s", at=now(), content="sent twice"))
     ledger.execute(supplier_stream("S"), CreateSupplier(), at=now(), by="t")
     failed(ledger, "1", "attempts_exhausted")
     cli("retry", "S", "1", "--reason", "once more")
@@ -81,32 +61,26 @@ def test_a_history_has_the_text_of_a_typed_reason(cli: Cli, ledger: Ledger, data
         assert "once more" in shown
 
 
-@pytest.mark.parametrize(
-    ("words", "most"),
-    [
-        (("supplier", "status", "S", "paused", "--reason"), MAX_REASON),
-        (("key", "revoke", "a1", "--reason"), MAX_REASON),
-        (("cancel", "S", "--all", "--reason"), MAX_REASON),
-        (("retry", "S", "--all", "--reason"), MAX_REASON),
-        (("erase", "S", "1", "--yes", "--reason"), MAX_REASON),
-        (("revert", "S", "1", "--yes", "--reason"), MAX_REASON),
-        (("release", "S", "--yes", "--reason"), MAX_REASON),
-        (("sample", "S", "r", "--output", "none", "--show", "--reason"), MAX_REASON),
-        (("user", "create", "a@example.org", "--organisation", "O", "--role", "support", "--name"), MAX_NAME),
-    ],
-    ids=lambda value: value[-1] + " of " + value[0] if isinstance(value, tuple) else "",
-)
-def test_reasons_and_names_are_as_short_as_in_the_console(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], most: int
-) -> None:
+def test_reasons_and_names_are_as_short_as_in_the_console(cli: Verbs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("projections.retention.reverting.WAIT_S", 0.0)  # no projector runs
     cli("supplier", "create", "S")
-    assert f"A text must have at most {most} characters." in cli(*words, "x" * (most + 1), code=1)
-    text = cli(*words, "x" * most, code=None)
-    assert "at most" not in text
+    for typed, most in (
+        ("supplier status S paused --reason", MAX_REASON),
+        ("key revoke a1 --reason", MAX_REASON),
+        ("cancel S --all --reason", MAX_REASON),
+        ("retry S --all --reason", MAX_REASON),
+        ("erase S 1 --yes --reason", MAX_REASON),
+        ("revert S 1 --yes --reason", MAX_REASON),
+        ("release S --yes --reason", MAX_REASON),
+        ("sample S r --output none --show --reason", MAX_REASON),
+        ("user create a@example.org --organisation O --role support --name", MAX_NAME),
+    ):
+        words = typed.split()
+        assert f"A text must have at most {most} characters." in cli(*words, "x" * (most + 1), code=1), typed
+        assert "at most" not in cli(*words, "x" * most, code=None), typed
 
 
-def test_documents_that_are_not_checked_need_no_place(cli: Cli, tmp_path: Path) -> None:
+def test_documents_that_are_not_checked_need_no_place(cli: Verbs, tmp_path: Path) -> None:
     cli("supplier", "create", "S")
     root = f"documents-root={(tmp_path / 'none').as_uri()}"
     assert "cannot be reached" not in cli("supplier", "set", "S", root)
@@ -114,9 +88,8 @@ def test_documents_that_are_not_checked_need_no_place(cli: Cli, tmp_path: Path) 
     assert "cannot be reached" not in cli("supplier", "set", "S", "documents-check=off")
 
 
-def test_few_rows_are_estimated_before_the_next_analyze(cli: Cli, database: PostgresUrls) -> None:
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        connection.execute("ANALYZE import_supplier")
+def test_few_rows_are_estimated_before_the_next_analyze(cli: Verbs, admin: Admin) -> None:
+    admin.execute("ANALYZE import_supplier")
     for code in ("A", "B", "C"):
         cli("supplier", "create", code)
 
@@ -128,20 +101,16 @@ def test_few_rows_are_estimated_before_the_next_analyze(cli: Cli, database: Post
 
 
 @pytest.mark.parametrize("content", [b"", b'{"a": 1}\n', b"\x00\x01\xff" * 50, b"(\xb5/\xfd broken"])
-def test_a_file_that_is_no_export_is_named(cli: Cli, tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_no_export_is_named(cli: Verbs, tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "book.ndjson"
     file.write_bytes(content)
     assert f"{file} must be a file that `importledger export` has written." in cli("replay", str(file), code=1)
 
 
-def test_files_of_another_kind_accuse_nobody(log: Log) -> None:
+def test_files_of_another_kind_accuse_nobody(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a book nor a checkpoint is a certificate, and no checkpoint is the log altered."""
-    environment = {
-        "DATABASE_URL": log.urls.service,
-        "IMPORTLEDGER_SEALING_KEY": "A" * 43,
-        "IMPORTLEDGER_CHECKPOINTS_URL": log.outside.url,
-        "IMPORTLEDGER_DATA_DIR": str(log.folder),
-    }
+    find(log, monkeypatch)
+    cli = Verbs({})
     book, note = log.folder / "book.ndjson", log.folder / "monday.note"
     book.write_text(json.dumps({"external_account_number": "1"}) + "\n")
     note.write_text(log.seal().note)
@@ -150,8 +119,6 @@ def test_files_of_another_kind_accuse_nobody(log: Log) -> None:
         ((str(note),), "certificate of a run"),
         (("--against", str(book)), "checkpoint that `seal` has printed"),
     ):
-        ended = run_verb("verify", *words, environment=environment)
-        assert ended.returncode == 1
-        assert f"must be a {kind}" in ended.stderr
-        assert "signed" not in ended.stdout
-    assert run_verb("verify", "--against", str(note), environment=environment).returncode == 0
+        refused = cli("verify", *words, code=1)
+        assert (f"must be a {kind}" in refused, "is signed" in refused) == (True, False)
+    cli("verify", "--against", str(note))

@@ -32,6 +32,30 @@ def run_verb(*arguments: str, environment: Mapping[str, str]) -> subprocess.Comp
     return run_here(["importledger", *arguments], command.main, environment=os.environ | environment)
 
 
+class Verbs:
+    """Verbs of `importledger` with the same variables."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self.environment = dict(environment)
+
+    def __call__(self, *words: str, code: int | None = 0, **more: str) -> str:
+        """Return what a verb prints. It must end with this code, unless `code` is None. `more` are other variables."""
+        ended = run_verb(*words, environment=self.environment | more)
+        assert code in (None, ended.returncode), ended.stdout + ended.stderr
+        return ended.stdout + ended.stderr
+
+
+def every_verb(command: click.Command = command.importledger, name: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Yield the name and the command of each verb, and of the group itself with the name ""."""
+    yield name, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for word in command.list_commands(context):
+            below = command.get_command(context, word)
+            assert below is not None
+            yield from every_verb(below, f"{name} {word}".strip())
+
+
 def run_here(
     words: list[str],
     main: Callable[[], object],
