@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import dramatiq
-import msgspec
 import psycopg
 import pytest
 import structlog
@@ -24,16 +23,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from api.http.errors import HANDLERS
-from embedded.postgres import PostgresUrls
 from embedded.supervisor import Program, Supervisor
 from eventstore.errors import LedgerError, StoreUnavailable  # noqa: F401 - the first for the program below
-from schemas.account import Account
 from telemetry.log import begin_process
+from tests.support.databases import Admin
 from tests.support.running import wait_for
-from workers.actors import starting
-from workers.actors.process_imports import ImportProcessor
 from workers.broker import IMPORTS, BrokerDispatcher, declare_actor, in_process_broker, start_workers
-from workers.followers.relay import Relay
 
 KEY = "ilk_canary01_" + "C" * 43
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJjYW5hcnkiOiJ5ZXMifQ.Y2FuYXJ5LWNhbmFyeQ"
@@ -159,43 +154,6 @@ def a_worker_of_dramatiq() -> None:
     worker.stop()
 
 
-class BrokenLedger:
-    """A ledger that fails whatever is asked of it."""
-
-    def __init__(self, error: Exception) -> None:
-        self._error = error
-
-    def execute_many(self, *_: Any, **__: Any) -> NoReturn:
-        raise self._error
-
-    def connection(self) -> NoReturn:
-        raise self._error
-
-
-def the_processing_of_imports() -> None:
-    ledger: Any = BrokenLedger(StoreUnavailable(TEXT))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(starting, "TRY_AGAIN_AFTER_S", (0.0,))
-        ImportProcessor(ledger, worker=lambda: 1).process(["import/S/1"])
-
-
-def the_relay() -> None:
-    class OnceSet(threading.Event):
-        def wait(self, timeout: float | None = None) -> bool:
-            self.set()
-            return True
-
-    ledger: Any = BrokenLedger(StoreUnavailable(TEXT))
-    Relay(ledger, BrokerDispatcher(in_process_broker())).run(OnceSet())
-
-
-def a_decoder() -> None:
-    try:
-        msgspec.json.decode(f'{{"customers": [{{"family_name": {{"{NAME}": 1}}}}]}}', type=Account)
-    except msgspec.ValidationError:
-        logger.exception("it failed")
-
-
 def an_answer_with_500() -> None:
     async def endpoint(request: Request) -> Response:
         fail()
@@ -240,7 +198,7 @@ PLACES: dict[str, Callable[[], object]] = {
     for place in (
         a_logged_exception, a_task_that_nobody_awaits, a_callback_of_the_loop, a_thread, something_that_is_collected,
         the_end_of_the_program, an_error_behind_an_error, several_errors_at_once, a_worker_of_dramatiq,
-        the_processing_of_imports, the_relay, a_decoder, an_answer_with_500,
+        an_answer_with_500,
     )
 }  # fmt: skip
 
@@ -256,24 +214,22 @@ def test_a_failure_tells_no_canary(output: io.StringIO, place: str) -> None:
 
 
 @pytest.mark.promise("log-holds-local-variables")
-def test_an_error_of_the_database_tells_no_row(output: io.StringIO, database: PostgresUrls) -> None:
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        connection.execute("CREATE TABLE person (name text PRIMARY KEY, age integer NOT NULL CHECK (age > 0))")
-        for rows in (f"('{NAME}', 1), ('{NAME}', 2)", f"('{NAME}', 0)", f"('x', '{NAME}')"):
-            try:
-                connection.execute(f"INSERT INTO person VALUES {rows}".encode())
-            except psycopg.Error:
-                logger.exception("it failed")
+def test_an_error_of_the_database_tells_no_row(output: io.StringIO, admin: Admin) -> None:
+    admin.execute("CREATE TABLE person (name text PRIMARY KEY, age integer NOT NULL CHECK (age > 0))")
+    for rows in (f"('{NAME}', 1), ('{NAME}', 2)", f"('{NAME}', 0)", f"('x', '{NAME}')"):
+        try:
+            admin.execute(f"INSERT INTO person VALUES {rows}".encode())
+        except psycopg.Error:
+            logger.exception("it failed")
     nothing_told(output.getvalue())
     assert "person_pkey" in output.getvalue(), "what an operator needs is there"
 
 
 @pytest.mark.promise("log-holds-local-variables")
-def test_the_log_of_the_embedded_postgres_tells_no_row(database: PostgresUrls) -> None:
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        row = connection.execute("SELECT setting FROM pg_settings WHERE name = 'data_directory'").fetchone()
-        with contextlib.suppress(psycopg.Error):
-            connection.execute(f"SELECT '{NAME} {EMAIL}'::integer".encode())
+def test_the_log_of_the_embedded_postgres_tells_no_row(admin: Admin) -> None:
+    row = admin.execute("SELECT setting FROM pg_settings WHERE name = 'data_directory'").fetchone()
+    with contextlib.suppress(psycopg.Error):
+        admin.execute(f"SELECT '{NAME} {EMAIL}'::integer".encode())
     assert row
     log = Path(row[0]).parent / "postgres.log"
     assert not any(canary in log.read_text() for canary in CANARIES)

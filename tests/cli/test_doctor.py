@@ -12,13 +12,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 
-import psycopg
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
 from cli.checkup.database import free_space
 from cli.checkup.finding import CheckInput, Finding
@@ -32,6 +26,8 @@ from eventstore.log.ledger import Ledger
 from eventstore.operations.fitness import NotChecked
 from eventstore.proof.sealing import SealRefused
 from schemas.sentence import german_of
+from tests.support.certificates import self_signed
+from tests.support.databases import Admin
 from tests.support.make import NOON, an_account
 from tests.support.running import RunningService, wait_for
 from tests.support.sealed_log import KEY, Log
@@ -52,7 +48,7 @@ def found(check: str, backups: Path | None = None) -> list[Finding]:
 
 
 @pytest.mark.promise("doctor-goes-good-wrong")
-def test_a_running_service_is_well(service: RunningService) -> None:
+def test_a_running_service_is_well_and_the_page_goes_from_good_to_wrong(service: RunningService) -> None:
     def findings() -> list[dict[str, str]]:
         return [json.loads(line) for line in service.cli("doctor", "--json", check=False).stdout.splitlines()]
 
@@ -64,10 +60,6 @@ def test_a_running_service_is_well(service: RunningService) -> None:
     wait_for(is_well, "the service is well")
     assert all(finding.keys() == {"check", "state", "says", "todo"} for finding in findings())
     assert all(finding["todo"] for finding in findings() if finding["state"] == "warned")
-
-
-@pytest.mark.promise("doctor-goes-good-wrong")
-def test_the_page_goes_from_good_to_wrong_and_ends_with_a_count(service: RunningService) -> None:
     page = service.cli("doctor", check=False).stdout
     states = [line.split()[0] for line in page.splitlines() if line.startswith(("good", "warned", "wrong"))]
     assert states == sorted(states, key=("good", "warned", "wrong").index)
@@ -79,28 +71,25 @@ def test_a_database_without_roles_is_wrong(idle: PostgresUrls) -> None:
     assert [finding.todo for finding in found("roles")] == ["importledger relay", "importledger worker"]
 
 
-def test_a_role_that_may_alter_the_log_is_warned_of(idle: PostgresUrls) -> None:
+def test_a_role_that_may_alter_the_log_is_warned_of(idle: PostgresUrls, admin: Admin) -> None:
     assert found("rights")[0].state == "good"
-    with psycopg.connect(idle.admin, autocommit=True) as connection:
-        connection.execute("GRANT UPDATE ON events TO importledger")
+    admin.execute("GRANT UPDATE ON events TO importledger")
     assert found("rights")[0].state == "warned"
 
 
-def test_a_migration_that_is_missing_is_wrong(idle: PostgresUrls) -> None:
-    with psycopg.connect(idle.admin, autocommit=True) as connection:
-        connection.execute("DELETE FROM schema_migrations WHERE name = (SELECT max(name) FROM schema_migrations)")
+def test_a_migration_that_is_missing_is_wrong(idle: PostgresUrls, admin: Admin) -> None:
+    admin.execute("DELETE FROM schema_migrations WHERE name = (SELECT max(name) FROM schema_migrations)")
     [finding] = found("schema")
     assert (finding.state, finding.says, finding.todo) == (
         "wrong", "1 migration is not applied.", "importledger migrate",
     )  # fmt: skip
 
 
-def test_what_waits_too_long_is_warned_of(idle: PostgresUrls, ledger: Ledger) -> None:
+def test_what_waits_too_long_is_warned_of(idle: PostgresUrls, ledger: Ledger, admin: Admin) -> None:
     ledger.execute("supplier/FRESH", CreateSupplier(), at=now(), by="tester")
     stage(ledger, an_account("NORDWIND"))
     assert [finding.state for check in ("pending", "sealing") for finding in found(check)] == ["good", "good"]
-    with psycopg.connect(idle.admin, autocommit=True) as connection:
-        connection.execute("UPDATE import_status SET modified_at = modified_at - interval '11 minutes', due_at = NULL")
+    admin.execute("UPDATE import_status SET modified_at = modified_at - interval '11 minutes', due_at = NULL")
     assert found("pending")[0].state == "warned"
 
 
@@ -167,14 +156,6 @@ def test_backups_are_looked_for_where_they_are_said_to_lie(idle: PostgresUrls, f
     assert "no backup" in found("backups", folder)[0].says
 
 
-def test_events_that_nobody_seals_are_warned_of(idle: PostgresUrls, ledger: Ledger) -> None:
-    set_log_time(idle, now() - timedelta(hours=1))
-    ledger.execute("supplier/NORDWIND", CreateSupplier(), at=now(), by="tester")
-    [finding] = found("sealing")
-    assert finding.state == "warned"
-    assert finding.says.startswith("1 event is not signed, the first since ")
-
-
 @pytest.mark.parametrize(
     ("stream", "typed"),
     [
@@ -203,11 +184,16 @@ def test_a_database_that_takes_no_writes_is_told_from_one_that_was_away(
     assert found("durability")[0].says == "The database takes no writes."
 
 
-def test_versions_write_ahead_log_and_the_relay_s_lag_are_looked_at(idle: PostgresUrls, ledger: Ledger) -> None:
+def test_versions_write_ahead_log_and_events_without_relay_and_seal_are_looked_at(
+    idle: PostgresUrls, ledger: Ledger
+) -> None:
     assert [found(check)[0].state for check in ("versions", "wal", "lag")] == ["good", "good", "good"]
     set_log_time(idle, now() - timedelta(hours=1))
     ledger.execute("supplier/NORDWIND", CreateSupplier(), at=now(), by="tester")
     assert found("lag")[0].says.startswith("The relay is 1 event and ")
+    [finding] = found("sealing")
+    assert finding.state == "warned"
+    assert finding.says.startswith("1 event is not signed, the first since ")
 
 
 def test_each_follower_has_its_own_lag_and_its_german_name(idle: PostgresUrls) -> None:
@@ -259,21 +245,7 @@ def test_a_certificate_that_ends_soon_is_warned_of(
 @contextmanager
 def serving_tls(folder: Path, days: int) -> Iterator[str]:
     """Serve TLS with a certificate of its own that is valid for these days. Yield the address."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    signed = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now() - timedelta(days=1))
-        .not_valid_after(now() + timedelta(days=days))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    (folder / "certificate.pem").write_bytes(signed.public_bytes(Encoding.PEM))
-    (folder / "key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    self_signed(folder, "localhost", days=days)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "certificate.pem", folder / "key.pem")
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -334,11 +306,10 @@ def test_a_documents_root_outside_the_places_of_its_organisation_is_named(
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_wrong_and_other_checks_are_made(
-    idle: PostgresUrls, statement: str, checks: set[str]
+    idle: PostgresUrls, statement: str, checks: set[str], admin: Admin
 ) -> None:
     before = {finding.check for finding in examine()}
-    with psycopg.connect(idle.admin, autocommit=True) as connection:
-        connection.execute(statement.encode())
+    admin.execute(statement.encode())
     findings = list(examine())
     unread = {finding.check for finding in findings if finding.says.startswith("This cannot be checked: ")}
     assert checks <= unread <= checks | {"durability"}
@@ -347,16 +318,15 @@ def test_what_cannot_be_read_is_wrong_and_other_checks_are_made(
 
 
 def test_dead_rows_of_any_schema_are_warned_of_where_most_rows_are_dead(
-    idle: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+    idle: PostgresUrls, monkeypatch: pytest.MonkeyPatch, admin: Admin
 ) -> None:
     monkeypatch.setattr("cli.checkup.database.WARNED_DEAD_ROWS", 10)
-    with psycopg.connect(idle.admin, autocommit=True) as connection:
-        for schema, deleted in (("public", 30), ("platform", 90)):
-            table = f"{schema}.dying"
-            connection.execute(
-                f"CREATE TABLE {table} WITH (autovacuum_enabled = off) AS SELECT n FROM generate_series(1, 100) AS n;"
-                f"DELETE FROM {table} WHERE n <= {deleted}; SELECT pg_stat_force_next_flush()".encode()
-            )
+    for schema, deleted in (("public", 30), ("platform", 90)):
+        table = f"{schema}.dying"
+        admin.execute(
+            f"CREATE TABLE {table} WITH (autovacuum_enabled = off) AS SELECT n FROM generate_series(1, 100) AS n;"
+            f"DELETE FROM {table} WHERE n <= {deleted}; SELECT pg_stat_force_next_flush()".encode()
+        )
     wait_for(lambda: len(found("vacuum")) > 1, "the statistics are there")
     warned = [finding for finding in found("vacuum") if finding.state == "warned"]
     assert [(finding.says, finding.todo) for finding in warned] == [

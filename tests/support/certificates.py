@@ -19,13 +19,13 @@ def certificate(file: Path, ends: datetime) -> Path:
     return file
 
 
-def self_signed(folder: Path, *hosts: str) -> Path:
+def self_signed(folder: Path, *hosts: str, days: int = 1) -> Path:
     """Write `certificate.pem` and `key.pem` of a server with these names; the certificate's path."""
     key, name = Ed25519PrivateKey.generate(), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0])])
     today = datetime.now(UTC)
     names = [x509.IPAddress(ip_address(host)) if host[0].isdigit() else x509.DNSName(host) for host in hosts]
     builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-    builder = builder.serial_number(1).not_valid_before(today).not_valid_after(today + timedelta(days=1))
+    builder = builder.serial_number(1).not_valid_before(today).not_valid_after(today + timedelta(days=days))
     builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
     secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     (folder / "key.pem").write_bytes(secret)

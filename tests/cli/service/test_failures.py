@@ -135,20 +135,14 @@ def test_a_wrong_host_a_wrong_password_and_a_wrong_database_are_named(
 ) -> None:
     role, _, rest = database.service.removeprefix("postgresql://").partition(":")
     before, _, after = database.service.rpartition("/test_")
-    owner, _, own_after = database.admin.rpartition("/test_")
     for url, named in (
         (f"postgresql://u:{SECRET}@nowhere.invalid/x", ("nowhere.invalid", "DATABASE_URL")),
         (f"postgresql://{role}:{SECRET}@{rest.partition('@')[2]}", ("password authentication failed", role)),
         (f"{before}/nothing?{after.partition('?')[2]}", ('database "nothing" does not exist',)),
-        (f"{owner}/postgres?{own_after.partition('?')[2]}", ("/postgres", "importledger migrate")),
+        (renamed(database.admin, "postgres"), ("/postgres", "importledger migrate")),  # an empty one
     ):
         result = typed("supplier list", {"IMPORTLEDGER_DATA_DIR": str(folder), "DATABASE_URL": url})
         assert_one_sentence(result, *named)
-
-
-def test_an_empty_database_is_told_to_be_migrated(typed: Typed, database: PostgresUrls, folder: Path) -> None:
-    empty = {"DATABASE_URL": renamed(database.admin, "postgres"), "IMPORTLEDGER_DATA_DIR": str(folder)}
-    assert_one_sentence(typed("supplier list", empty), "/postgres", "importledger migrate")
 
 
 @pytest.mark.promise("up-checks-settings-every")
