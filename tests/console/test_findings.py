@@ -1,16 +1,15 @@
 """Findings and parked streams are shown to users who see their suppliers, and to the operator."""
 
 import msgspec
-import psycopg
 import pytest
 
-from embedded.postgres import PostgresUrls
 from eventstore.aggregates.owner_task import FinishOwnerTask, RequestOwnerTask, StartOwnerTask, stream_of
 from eventstore.aggregates.user import UserRole
 from eventstore.clock import now
 from eventstore.events import supplier_in
 from eventstore.log.ledger import Ledger
-from tests.support.console import console_app, new_user, signed_in, visitor
+from tests.support.console import App, new_user, signed_in, visitor
+from tests.support.databases import Admin
 from workers.followers.owner_tasks import write_progress
 
 OWN, FOREIGN, WHOLE = (
@@ -39,27 +38,24 @@ def test_a_finding_is_about_the_supplier_of_the_first_stream_that_it_names(sente
 @pytest.mark.promise("findings-about-log-parked")
 @pytest.mark.parametrize("role", ["auditor", "support", "operator"])
 def test_findings_and_parked_streams_name_no_account_of_another_tenant(
-    database: PostgresUrls, ledger: Ledger, role: UserRole
+    ledger: Ledger, role: UserRole, app: App, admin: Admin
 ) -> None:
     verify_log(ledger, OWN, FOREIGN, WHOLE)
-    with psycopg.connect(database.admin) as connection:
-        for position, stream in enumerate(("import/NW/OWN-1", "import/SW/FOREIGN-1", "participant/NW/FOREIGN-2"), 7):
-            connection.execute(
-                "INSERT INTO parked_streams (name, version, stream, position, error) VALUES (%s, 1, %s, %s, 'e')",
-                ("throughput", stream, position),
-            )
-
-    with console_app(database) as app:
-        for suppliers, sees_all in ((["NW"], False), (["*"], True)):
-            with visitor(app, signed_in(ledger, role=role, suppliers=suppliers)) as browser:
-                for path in ("/console/proof/", "/console/projections/throughput/", "/console/projections/"):
-                    page = browser.get(path).text
-                    assert ("OWN-1" in page) == (path != "/console/projections/")
-                    assert ("FOREIGN" in page) == (sees_all and path != "/console/projections/")
-                    assert ("2 findings of the verification concern the whole log" in page) == (
-                        path.endswith("proof/") and not sees_all
-                    )
-                    assert ("Who asks" in page) == (sees_all and path.endswith("proof/"))
+    for position, stream in enumerate(("import/NW/OWN-1", "import/SW/FOREIGN-1", "participant/NW/FOREIGN-2"), 7):
+        admin.execute(
+            "INSERT INTO parked_streams (name, version, stream, position, error) VALUES (%s, 1, %s, %s, 'e')",
+            ("throughput", stream, position),
+        )
+    for suppliers, sees_all in ((["NW"], False), (["*"], True)):
+        with visitor(app, signed_in(ledger, role=role, suppliers=suppliers)) as browser:
+            for path in ("/console/proof/", "/console/projections/throughput/", "/console/projections/"):
+                page = browser.get(path).text
+                assert ("OWN-1" in page) == (path != "/console/projections/")
+                assert ("FOREIGN" in page) == (sees_all and path != "/console/projections/")
+                assert ("2 findings of the verification concern the whole log" in page) == (
+                    path.endswith("proof/") and not sees_all
+                )
+                assert ("Who asks" in page) == (sees_all and path.endswith("proof/"))
 
 
 def verify_log(ledger: Ledger, *problems: str) -> None:

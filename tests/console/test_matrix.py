@@ -18,7 +18,7 @@ from console.access.visit import ROOT, Screen
 from console.books.writing import Books
 from console.screens import SCREENS
 from embedded.postgres import PostgresUrls
-from eventstore.aggregates import organisation, supplier
+from eventstore.aggregates import organisation
 from eventstore.aggregates.import_process import FailImport
 from eventstore.aggregates.user import UserRole
 from eventstore.clock import now
@@ -26,11 +26,11 @@ from eventstore.log.ledger import Ledger
 from projections.auxiliary.books import Reach
 from tests.support.console import (
     AUTHORITY,
+    App,
     Browser,
     carrying_out,
-    console_app,
+    create_supplier,
     csrf_in,
-    new_session,
     new_user,
     signed_in,
     stage_account,
@@ -202,7 +202,7 @@ def forms_of(tenant: Tenant) -> Iterator[tuple[str, Sent]]:
 
 
 def set_up(ledger: Ledger, owner: Ledger, code: str, name: str, key_id: str) -> Tenant:
-    ledger.execute(supplier.stream_of(code), supplier.CreateSupplier(), at=now(), by="operator:test")
+    create_supplier(ledger, code)
     for external in (WAITING, FAILED, "E2"):
         stage_account(ledger, code, external, run="monday")
         if external != WAITING:
@@ -264,72 +264,68 @@ def test_every_page_and_form_is_in_the_matrix(tenants: tuple[Tenant, Tenant]) ->
 @pytest.mark.asvs("V8.2.1")
 @pytest.mark.api_top_10("API1", "API5")
 def test_every_page_is_there_for_its_roles_and_absent_for_others(
-    database: PostgresUrls, ledger: Ledger, tenants: tuple[Tenant, Tenant]
+    ledger: Ledger, tenants: tuple[Tenant, Tenant], app: App
 ) -> None:
     mine, other = tenants
-
-    with console_app(database) as app:
-        with visitor(app) as stranger:
+    with visitor(app) as stranger:
+        for screen in PAGES:
+            assert stranger.get(mine.place(screen.path)).status_code == 303
+    for role in ROLES:
+        with visitor(app, signed_in(ledger, role=role, suppliers=[OWN])) as browser:
             for screen in PAGES:
-                assert stranger.get(mine.place(screen.path)).status_code == 303
-        for role in ROLES:
-            with visitor(app, signed_in(ledger, role=role, suppliers=[OWN])) as browser:
-                for screen in PAGES:
-                    answer = browser.get(mine.place(screen.path))
+                answer = browser.get(mine.place(screen.path))
+                status = answer.status_code
+                assert {secret for secret in other.secrets if secret in answer.text} == set(), screen.path
+                is_whole = screen.path == "/system/" or screen.path.endswith((".zip", ".note"))  # nothing is sealed
+                expected = (200, 404) if is_whole else (200,)
+                refused = 303 if screen.path == "/" else 403  # the overview leads to the first page of their own
+                assert status in (expected if is_in(role, screen) else (refused,)), (role, screen.path)
+                if re.search(r"\{(supplier|key_id|user_id|book)\}", screen.path):
+                    address = other.place(screen.path)
+                    answer = browser.get(address)
                     status = answer.status_code
-                    assert {secret for secret in other.secrets if secret in answer.text} == set(), screen.path
-                    is_whole = screen.path == "/system/" or screen.path.endswith((".zip", ".note"))  # nothing is sealed
-                    expected = (200, 404) if is_whole else (200,)
-                    refused = 303 if screen.path == "/" else 403  # the overview leads to the first page of their own
-                    assert status in (expected if is_in(role, screen) else (refused,)), (role, screen.path)
-                    if re.search(r"\{(supplier|key_id|user_id|book)\}", screen.path):
-                        address = other.place(screen.path)
-                        answer = browser.get(address)
-                        status = answer.status_code
-                        named = {secret for secret in other.secrets if secret in answer.text}
-                        assert {secret for secret in named if secret not in address} == set(), screen.path
-                        assert status == (404 if is_in(role, screen) or "{supplier}" in screen.path else 403)
+                    named = {secret for secret in other.secrets if secret in answer.text}
+                    assert {secret for secret in named if secret not in address} == set(), screen.path
+                    assert status == (404 if is_in(role, screen) or "{supplier}" in screen.path else 403)
 
 
 @pytest.mark.asvs("V3.5.3", "V8.3.1")
 def test_a_form_of_a_role_that_may_not_or_about_what_is_foreign_does_nothing(
-    database: PostgresUrls, ledger: Ledger, tenants: tuple[Tenant, Tenant]
+    database: PostgresUrls, ledger: Ledger, tenants: tuple[Tenant, Tenant], app: App
 ) -> None:
     mine, other = tenants
     screens = {screen.path: screen for screen in FORMS}
     sessions = {role: signed_in(ledger, role=role, suppliers=[OWN]) for role in ROLES}
     before = head(database)
-
-    with console_app(database) as app:
-        with visitor(app) as stranger:
-            csrf = csrf_in(stranger.get("/console/sign-in/").text)
+    with visitor(app) as stranger:
+        csrf = csrf_in(stranger.get("/console/sign-in/").text)
+        for path, sent in forms_of(mine):
+            assert post(stranger, csrf, sent) == 303, path  # to the page for signing in
+        assert all(put(stranger, csrf, mine.place(screen.path)) == 303 for screen in PIECES)
+    for role in ROLES:
+        with visitor(app, sessions[role]) as browser:
+            csrf = csrf_in(browser.get("/console/password/").text)
+            for screen in PIECES:
+                is_importer = role in ("importer", "operator")
+                assert put(browser, csrf, other.place(screen.path)) == (404 if is_importer else 403)
+                assert put(browser, "", mine.place(screen.path)) == 403
+                assert put(browser, csrf, mine.place(screen.path)) == (200 if is_importer else 403)
             for path, sent in forms_of(mine):
-                assert post(stranger, csrf, sent) == 303, path  # to the page for signing in
-            assert all(put(stranger, csrf, mine.place(screen.path)) == 303 for screen in PIECES)
-        for role in ROLES:
-            with visitor(app, sessions[role]) as browser:
-                csrf = csrf_in(browser.get("/console/password/").text)
-                for screen in PIECES:
-                    is_importer = role in ("importer", "operator")
-                    assert put(browser, csrf, other.place(screen.path)) == (404 if is_importer else 403)
-                    assert put(browser, "", mine.place(screen.path)) == 403
-                    assert put(browser, csrf, mine.place(screen.path)) == (200 if is_importer else 403)
-                for path, sent in forms_of(mine):
-                    if not is_in(role, screens[path]) or sent.whole:
-                        assert post(browser, csrf, sent) == 403, (role, sent.path)
-                for path, sent in forms_of(other):
-                    if sent.is_own:
-                        continue
-                    status = post(browser, csrf, sent)
-                    is_list = path.startswith("/imports/dec") and is_in(role, screens[path])
-                    assert status in ((303,) if is_list else (403, 404)), (role, sent.path, status)
-                    if "{supplier}" in path:
-                        assert status == 404, (role, sent.path)
+                if not is_in(role, screens[path]) or sent.whole:
+                    assert post(browser, csrf, sent) == 403, (role, sent.path)
+            for path, sent in forms_of(other):
+                if sent.is_own:
+                    continue
+                status = post(browser, csrf, sent)
+                is_list = path.startswith("/imports/dec") and is_in(role, screens[path])
+                assert status in ((303,) if is_list else (403, 404)), (role, sent.path, status)
+                if "{supplier}" in path:
+                    assert status == 404, (role, sent.path)
     assert head(database) == before
 
 
 def test_the_same_forms_do_something_for_those_who_may(
-    database: PostgresUrls, ledger: Ledger, tenants: tuple[Tenant, Tenant]
+    database: PostgresUrls, tenants: tuple[Tenant, Tenant], operator: Browser
 ) -> None:
     """Without this, the test above could pass for forms that never work."""
     changing = {path for path, _ in forms_of(tenants[0])}
@@ -337,34 +333,26 @@ def test_the_same_forms_do_something_for_those_who_may(
     changing -= {"/filters/", "/filters/remove/"}
     changing.discard("/runs/{supplier}/{run}/compare/")
     changing = {path for path in changing if not path.startswith("/books/")}
-    user = new_user(ledger, role="operator")
-    cookies = {"importledger-session": new_session(ledger, user)}
-
-    with console_app(database) as app, visitor(app, cookies) as browser:
-        csrf = csrf_in(browser.get("/console/password/").text)
-        for path, sent in forms_of(tenants[0]):
-            before = head(database)
-            with carrying_out(database) if path.startswith("/users/") else nullcontext():
-                status = post(browser, csrf, sent)
-            expected = (
-                (400,) if path.endswith(("switch/", "test-mail/")) else (303,)
-            )  # no other version, no mail server
-            assert status in expected, (sent.path, status)
-            assert (head(database) > before) == (path in changing and status != 400), sent.path
+    csrf = csrf_in(operator.get("/console/password/").text)
+    for path, sent in forms_of(tenants[0]):
+        before = head(database)
+        with carrying_out(database) if path.startswith("/users/") else nullcontext():
+            status = post(operator, csrf, sent)
+        expected = (400,) if path.endswith(("switch/", "test-mail/")) else (303,)  # no other version, no mail server
+        assert status in expected, (sent.path, status)
+        assert (head(database) > before) == (path in changing and status != 400), sent.path
 
 
 @pytest.mark.asvs("V2.2.2", "V4.1.3", "V15.3.3")
 @pytest.mark.api_top_10("API3")
-def test_what_anybody_sends_is_not_believed(database: PostgresUrls, ledger: Ledger, tenants: Any) -> None:
+def test_what_anybody_sends_is_not_believed(database: PostgresUrls, ledger: Ledger, tenants: Any, app: App) -> None:
     """A form without a token, or with the token of another session."""
     before_all = signed_in(ledger, role="operator"), signed_in(ledger, role="operator")
     before = head(database)
-
-    with console_app(database) as app:
-        with visitor(app, before_all[1]) as other:
-            csrf = csrf_in(other.get("/console/password/").text)
-        with visitor(app, before_all[0]) as browser:
-            for _, sent in forms_of(tenants[0]):
-                assert post(browser, csrf, sent) == 403
-                assert post(browser, "", sent) == 403
+    with visitor(app, before_all[1]) as other:
+        csrf = csrf_in(other.get("/console/password/").text)
+    with visitor(app, before_all[0]) as browser:
+        for _, sent in forms_of(tenants[0]):
+            assert post(browser, csrf, sent) == 403
+            assert post(browser, "", sent) == 403
     assert head(database) == before

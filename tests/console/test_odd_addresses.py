@@ -1,14 +1,11 @@
 """No address and no form ends in a 5xx, and no answer of the console is cached."""
 
 import ast
-import contextlib
 import json
 import re
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote_from_bytes
 
-import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,11 +13,8 @@ from hypothesis import strategies as st
 from console.access.visit import ROOT, Screen
 from console.presentation.listing import NAMES, SEARCH
 from console.screens import SCREENS
-from embedded.postgres import PostgresUrls
-from eventstore.aggregates import supplier
-from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from tests.support.console import console_app, csrf_in, new_session, new_user, stage_account, visitor
+from tests.support.console import Browser, Visit, create_supplier, csrf_in, new_user, stage_account
 from tests.support.sources import nodes
 
 PAGES = [screen.path for screen in SCREENS if screen.method == "GET" and screen.roles is not None]
@@ -40,20 +34,18 @@ def addresses(user: str) -> list[str]:
 
 @pytest.mark.asvs("V3.2.1", "V3.4.3", "V3.4.4", "V3.4.5", "V3.4.6", "V14.2.2", "V14.3.1", "V14.3.2")
 def test_no_answer_of_the_console_is_kept_in_a_cache_or_shown_in_a_frame(
-    database: PostgresUrls, ledger: Ledger
+    ledger: Ledger, visit: Visit, stranger: Browser
 ) -> None:
     user = new_user(ledger, role="operator")
-    ledger.execute(supplier.stream_of("NW"), supplier.CreateSupplier(), at=now(), by="operator:test")
+    create_supplier(ledger, "NW")
     stage_account(ledger, "NW", "A/1")
-
-    cookies = {"importledger-session": new_session(ledger, user)}
-    with console_app(database) as app, visitor(app, cookies) as browser, visitor(app) as stranger:
-        for path in [*addresses(user), f"{ROOT}/nothing/", f"{ROOT}/errors/?after=x"]:
-            for answer in (browser.get(path), stranger.get(path)):
-                headers = answer.headers
-                assert headers["cache-control"] == "no-store", path
-                assert "frame-ancestors 'none'" in headers["content-security-policy"], path
-                assert (headers["x-content-type-options"], headers["referrer-policy"]) == ("nosniff", "same-origin")
+    browser = visit(user_id=user)
+    for path in [*addresses(user), f"{ROOT}/nothing/", f"{ROOT}/errors/?after=x"]:
+        for answer in (browser.get(path), stranger.get(path)):
+            headers = answer.headers
+            assert headers["cache-control"] == "no-store", path
+            assert "frame-ancestors 'none'" in headers["content-security-policy"], path
+            assert (headers["x-content-type-options"], headers["referrer-policy"]) == ("nosniff", "same-origin")
 
 
 CONSOLE = Path(__file__).parent.parent.parent / "console"
@@ -89,19 +81,11 @@ def encoded_fields(fields: dict[str, bytes]) -> str:
     return "&".join(f"{name}={quote_from_bytes(value, safe='')}" for name, value in fields.items())
 
 
-@contextlib.contextmanager
-def operator_at_the_console(database: PostgresUrls, ledger: Ledger) -> Iterator[Callable[..., httpx.Response]]:
-    """A function that sends a request as an operator who sees all suppliers."""
-    cookies = {"importledger-session": new_session(ledger, new_user(ledger, role="operator"))}
-    with console_app(database) as app, visitor(app, cookies) as browser:
-        yield browser.request
-
-
 @pytest.mark.promise("value-parameter-field-form")
 @pytest.mark.asvs("V1.2.4")
 @pytest.mark.slow
-def test_no_value_of_an_address_or_a_form_ends_in_a_5xx(database: PostgresUrls, ledger: Ledger) -> None:
-    ledger.execute(supplier.stream_of("NW"), supplier.CreateSupplier(), at=now(), by="operator:test")
+def test_no_value_of_an_address_or_a_form_ends_in_a_5xx(ledger: Ledger, operator: Browser) -> None:
+    create_supplier(ledger, "NW")
     stage_account(ledger, "NW", "A/1")
     other, names = new_user(ledger), sorted(names_read())
     assert {"day", "csrf", "payload", "rows-after", "suppliers"} <= set(names)
@@ -112,53 +96,35 @@ def test_no_value_of_an_address_or_a_form_ends_in_a_5xx(database: PostgresUrls, 
         for screen in SCREENS
         if screen.method == "POST" and not screen.path.endswith(ending)
     ]
-    with operator_at_the_console(database, ledger) as request:
-        csrf = csrf_in(request("GET", f"{ROOT}/imports/").text).encode()
+    request = operator.request
+    csrf = csrf_in(request("GET", f"{ROOT}/imports/").text).encode()
 
-        @settings(deadline=None)
-        @given(st.sampled_from(pages), st.dictionaries(st.sampled_from(names), VALUES, min_size=1, max_size=6))
-        def pages_answer(path: str, fields: dict[str, bytes]) -> None:
+    @settings(deadline=None)
+    @given(st.sampled_from(pages), st.dictionaries(st.sampled_from(names), VALUES, min_size=1, max_size=6))
+    def pages_answer(path: str, fields: dict[str, bytes]) -> None:
+        assert request("GET", f"{path}?{encoded_fields(fields)}").status_code < 500
+
+    @settings(deadline=None)
+    @given(st.sampled_from(SCREENS), st.dictionaries(st.sampled_from(IN_PATHS), VALUES))
+    def places_answer(screen: Screen, values: dict[str, bytes]) -> None:
+        named = {name: quote_from_bytes(value or b".", safe="") for name, value in values.items()}
+        path = re.sub(r"\{(\w+)\}", lambda match: named.get(match[1], "NW"), screen.path)
+        fields = encoded_fields({"csrf": csrf, "reason": b"x"}) if not screen.path.endswith(ending) else ""
+        kind = {"Content-Type": "application/x-www-form-urlencoded"}
+        assert request(screen.method, ROOT + path, content=fields, headers=kind).status_code < 500
+
+    @settings(deadline=None)
+    @given(st.sampled_from(forms), st.dictionaries(st.sampled_from(names), VALUES, max_size=6), st.booleans())
+    def forms_answer(path: str, fields: dict[str, bytes], is_whole: bool) -> None:
+        body = encoded_fields(fields | ({"csrf": csrf} if is_whole else {}))
+        kind = {"Content-Type": "application/x-www-form-urlencoded"}
+        assert request("POST", path, content=body, headers=kind).status_code < 500
+
+    for path in pages:
+        for odd in (*EDGES, *ODD):
+            fields = dict.fromkeys(names, odd.encode("utf-8", "surrogatepass")[:300])
             assert request("GET", f"{path}?{encoded_fields(fields)}").status_code < 500
-
-        @settings(deadline=None)
-        @given(st.sampled_from(SCREENS), st.dictionaries(st.sampled_from(IN_PATHS), VALUES))
-        def places_answer(screen: Screen, values: dict[str, bytes]) -> None:
-            named = {name: quote_from_bytes(value or b".", safe="") for name, value in values.items()}
-            path = re.sub(r"\{(\w+)\}", lambda match: named.get(match[1], "NW"), screen.path)
-            fields = encoded_fields({"csrf": csrf, "reason": b"x"}) if not screen.path.endswith(ending) else ""
-            kind = {"Content-Type": "application/x-www-form-urlencoded"}
-            assert request(screen.method, ROOT + path, content=fields, headers=kind).status_code < 500
-
-        @settings(deadline=None)
-        @given(st.sampled_from(forms), st.dictionaries(st.sampled_from(names), VALUES, max_size=6), st.booleans())
-        def forms_answer(path: str, fields: dict[str, bytes], is_whole: bool) -> None:
-            body = encoded_fields(fields | ({"csrf": csrf} if is_whole else {}))
-            kind = {"Content-Type": "application/x-www-form-urlencoded"}
-            assert request("POST", path, content=body, headers=kind).status_code < 500
-
-        for path in pages:
-            for odd in (*EDGES, *ODD):
-                fields = dict.fromkeys(names, odd.encode("utf-8", "surrogatepass")[:300])
-                assert request("GET", f"{path}?{encoded_fields(fields)}").status_code < 500
-        pages_answer()
-        places_answer()
-        forms_answer()
-        assert request("GET", f"{ROOT}/imports/").status_code == 200, "the session has lasted"
-
-
-@pytest.mark.parametrize("csrf", ["ü", "x", "", "é" * 64])
-def test_a_form_with_a_csrf_field_of_any_characters_is_refused(
-    database: PostgresUrls, ledger: Ledger, csrf: str
-) -> None:
-    with operator_at_the_console(database, ledger) as asked:
-        sent = asked("POST", f"{ROOT}/imports/decide/", data={"csrf": csrf, "verb": "retry"})
-        assert sent.status_code == 403
-
-
-@pytest.mark.parametrize("day", ["0001-01-01", "9999-12-31"])
-def test_a_day_at_the_ends_of_the_calendar_has_no_imports(database: PostgresUrls, ledger: Ledger, day: str) -> None:
-    ledger.execute(supplier.stream_of("NW"), supplier.CreateSupplier(), at=now(), by="operator:test")
-    stage_account(ledger, "NW", "A-1")
-    with operator_at_the_console(database, ledger) as asked:
-        shown = asked("GET", f"{ROOT}/imports/?day={day}")
-        assert (shown.status_code, "A-1" in shown.text) == (200, False)
+    pages_answer()
+    places_answer()
+    forms_answer()
+    assert request("GET", f"{ROOT}/imports/").status_code == 200, "the session has lasted"

@@ -16,11 +16,9 @@ from psycopg import Connection
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates import disclosure, import_process
 from eventstore.aggregates.import_process import CompleteImport
-from eventstore.aggregates.supplier import CreateSupplier
-from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from tests.support.console import Browser, console_app, new_user, signed_in, stage_account, visitor
+from tests.support.console import Browser, create_supplier, new_user, stage_account
 from tests.support.make import start
 
 SUPPLIER, ACCOUNT = "NW", "A/1"
@@ -128,7 +126,7 @@ LISTS = {
 @pytest.fixture
 def account(ledger: Ledger, database: PostgresUrls) -> Ledger:
     """A staged account."""
-    ledger.execute(supplier_stream(SUPPLIER), CreateSupplier(), at=now(), by="operator:t")
+    create_supplier(ledger, SUPPLIER)
     stage_account(ledger, SUPPLIER, ACCOUNT)
     return ledger
 
@@ -160,21 +158,20 @@ def put_in(database: PostgresUrls, insert: Insert, numbers: Sequence[int]) -> No
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_pages_put_together_are_the_whole_list(account: Ledger, database: PostgresUrls, name: str) -> None:
+def test_pages_put_together_are_the_whole_list(
+    account: Ledger, database: PostgresUrls, operator: Browser, name: str
+) -> None:
     listed = LISTS[name]
     whole = range(10, 10 + 2 * listed.size + 3)
     if name == "rows of the platform":
         _create_account(account)
     put_in(database, listed.insert, [10])
-
-    cookies = signed_in(account, role="operator")
-    with console_app(database) as app, visitor(app, cookies) as browser:
-        assert walk(browser, listed) == [[10]]
-        put_in(database, listed.insert, whole[1:])
-        came = whole[-1] + 1
-        shown = walk(browser, listed, lambda: put_in(database, listed.insert, [5, came]))
-        assert [number for page in shown for number in page] == [*whole, came]
-        assert [len(page) for page in shown] == [listed.size, listed.size, 4]
+    assert walk(operator, listed) == [[10]]
+    put_in(database, listed.insert, whole[1:])
+    came = whole[-1] + 1
+    shown = walk(operator, listed, lambda: put_in(database, listed.insert, [5, came]))
+    assert [number for page in shown for number in page] == [*whole, came]
+    assert [len(page) for page in shown] == [listed.size, listed.size, 4]
 
 
 def _create_account(ledger: Ledger) -> None:
@@ -183,9 +180,7 @@ def _create_account(ledger: Ledger) -> None:
     ledger.execute(stream, CompleteImport(start=2, account_number="A-00000001"), at=now(), by="worker:1")
 
 
-def test_a_long_time_line_goes_on_and_what_is_known_at_its_end_is_known(
-    account: Ledger, database: PostgresUrls
-) -> None:
+def test_a_long_time_line_goes_on_and_what_is_known_at_its_end_is_known(account: Ledger, support: Browser) -> None:
     user = new_user(account)
     stream = disclosure.stream_of(SUPPLIER, ACCOUNT)
     for number in range(105):
@@ -201,21 +196,20 @@ def test_a_long_time_line_goes_on_and_what_is_known_at_its_end_is_known(
     positions = list(rows["a"])[::-1]
     line = Listed(PAGE, "History", r'href="[^"]+\?as_of=(\d+)"', 100, lambda connection, number: None)
 
-    with console_app(database) as app, visitor(app, signed_in(account)) as browser:
-        shown = walk(browser, line)
-        assert [number for page in shown for number in page] == positions
-        assert [len(page) for page in shown] == [100, 7]
-        now_known = browser.get(PAGE).text
-        assert "The import is not processed." in now_known  # the newest event counts, however many there are
-        assert 'type="datetime-local"' in now_known
-        past = Listed(f"{PAGE}?as_of={positions[3]}", "History", line.row, 100, line.insert)
-        assert [number for page in walk(browser, past) for number in page] == positions[3:]
+    shown = walk(support, line)
+    assert [number for page in shown for number in page] == positions
+    assert [len(page) for page in shown] == [100, 7]
+    now_known = support.get(PAGE).text
+    assert "The import is not processed." in now_known  # the newest event counts, however many there are
+    assert 'type="datetime-local"' in now_known
+    past = Listed(f"{PAGE}?as_of={positions[3]}", "History", line.row, 100, line.insert)
+    assert [number for page in walk(support, past) for number in page] == positions[3:]
 
 
 BROKEN = ("x", "[1]", "-1", "9" * 30, '[1,1,"a\\u0000","b","c"]', '["\\ud800",1]', '["ledger",["x"]]', "null")
 
 
-def test_a_place_that_no_page_has_given_is_refused(account: Ledger, database: PostgresUrls) -> None:
+def test_a_place_that_no_page_has_given_is_refused(account: Ledger, operator: Browser) -> None:
     _create_account(account)
     places = {
         "/console/": ("after",),
@@ -227,22 +221,20 @@ def test_a_place_that_no_page_has_given_is_refused(account: Ledger, database: Po
         PAGE: ("before", "attempts-before", "records-after", "rows-after", "tree-after"),
     }
 
-    with console_app(database) as app, visitor(app, signed_in(account, role="operator")) as browser:
-        for path, names in places.items():
-            for name in names:
-                for broken in BROKEN if name in ("refused-after", "rows-after") else BROKEN[:3]:
-                    status = browser.get(path, params={name: broken}).status_code
-                    assert status == 400, (path, name, broken)
-        for kind in ("suppliers", "users", "keys"):
-            for odd in ("\0", "é" * 500, "'\"><"):
-                assert browser.get(f"/console/{kind}/", params={"after": odd}).status_code == 200
+    for path, names in places.items():
+        for name in names:
+            for broken in BROKEN if name in ("refused-after", "rows-after") else BROKEN[:3]:
+                status = operator.get(path, params={name: broken}).status_code
+                assert status == 400, (path, name, broken)
+    for kind in ("suppliers", "users", "keys"):
+        for odd in ("\0", "é" * 500, "'\"><"):
+            assert operator.get(f"/console/{kind}/", params={"after": odd}).status_code == 200
 
 
-def test_the_others_of_a_page_stay_where_they_are(account: Ledger, database: PostgresUrls) -> None:
+def test_the_others_of_a_page_stay_where_they_are(account: Ledger, database: PostgresUrls, operator: Browser) -> None:
     for name in ("failures", "refusals"):
         put_in(database, LISTS[name].insert, range(100, 151))
 
-    with console_app(database) as app, visitor(app, signed_in(account, role="operator")) as browser:
-        here = unescape(re.findall(r'rel="next" href="([^"#]*)"', browser.get("/console/errors/").text)[0])
-        later = re.findall(r'rel="next" href="([^"]*)"', browser.get(here).text)
-        assert [(address.startswith(f"{escape(here)}&amp;refused-after=")) for address in later] == [True]
+    here = unescape(re.findall(r'rel="next" href="([^"#]*)"', operator.get("/console/errors/").text)[0])
+    later = re.findall(r'rel="next" href="([^"]*)"', operator.get(here).text)
+    assert [(address.startswith(f"{escape(here)}&amp;refused-after=")) for address in later] == [True]

@@ -3,10 +3,10 @@
 import asyncio
 import re
 import secrets
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from html import unescape
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import msgspec
@@ -15,6 +15,7 @@ from psycopg import Connection
 from api.app import create_app
 from console.routes import console_routes
 from embedded.postgres import PostgresUrls
+from eventstore.aggregates import supplier
 from eventstore.aggregates.user import CreateUser, SignIn, UserRole, stream_of
 from eventstore.clock import now
 from eventstore.events import Recorded
@@ -157,6 +158,24 @@ def visitor(
         app.runner.run(client.aclose())
 
 
+Visit = Callable[..., Browser]
+"""Opens a browser for a user: `visit("operator", suppliers=["NW"], language="de")`, or `visit(user_id=…)`."""
+
+
+@contextmanager
+def visits(app: App, ledger: Ledger) -> Iterator[Visit]:
+    """A function that opens browsers until the end of the block. Without `user_id`, each is that of a fresh user."""
+    with ExitStack() as stack:
+
+        def visit(
+            role: str = "support", *, suppliers: Sequence[str] = ("*",), user_id: str = "", language: str = "en"
+        ) -> Browser:
+            user = user_id or new_user(ledger, role=cast(UserRole, role), suppliers=suppliers)
+            return stack.enter_context(visitor(app, {COOKIE: new_session(ledger, user)}, language=language))
+
+        yield visit
+
+
 def csrf_in(page: str) -> str:
     """Return the CSRF token of a page's forms."""
     match = _CSRF.search(page)
@@ -176,6 +195,10 @@ def words_of(page: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", body.partition(">")[2])).split())
 
 
-def stage_account(ledger: Ledger, supplier: str, external: str, *, run: str = "", **fields: Any) -> None:
+def create_supplier(ledger: Ledger, code: str) -> None:
+    ledger.execute(supplier.stream_of(code), supplier.CreateSupplier(), at=now(), by="operator:test")
+
+
+def stage_account(ledger: Ledger, code: str, external: str, *, run: str = "", **fields: Any) -> None:
     """An import of this account, as it was sent."""
-    stage(ledger, {"import_supplier": supplier, "external_account_number": external, **fields}, run=run)
+    stage(ledger, {"import_supplier": code, "external_account_number": external, **fields}, run=run)

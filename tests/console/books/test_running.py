@@ -3,8 +3,8 @@
 import asyncio
 import tempfile
 import threading
-import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,16 @@ class Room:
         step = self.books.start(ANNA, self.book, kind, arguments)
         assert self.steps.run_next()
         return self.read(stored.steps_of)[0], self.read(stored.output_of, step)
+
+    @contextmanager
+    def running_step(self) -> Iterator[str]:
+        """A step that runs in the block, and waits long for an api that is not there. The block must end it."""
+        step = self.books.start(ANNA, self.book, "errors", {"run": "go"})
+        thread = threading.Thread(target=self.steps.run_next)
+        thread.start()
+        wait_for(lambda: self.read(stored.steps_of)[0].state == "running", "the step runs")
+        yield step
+        thread.join()
 
     def execute(self, statement: str) -> None:
         with psycopg.connect(self.urls.admin, autocommit=True) as connection:
@@ -192,13 +202,8 @@ def test_a_step_is_not_run_when_it_must_not(room: Room, statement: str, error: s
 
 
 def test_a_paused_step_stops_and_runs_again_when_it_is_resumed(room: Room) -> None:
-    step = room.books.start(ANNA, room.book, "errors", {"run": "go"})  # waits long for an api that is not there
-    running = threading.Thread(target=room.steps.run_next)
-    running.start()
-    while room.read(stored.steps_of)[0].state != "running":
-        time.sleep(0.05)
-    room.books.pause(ANNA, room.book, step)
-    running.join()
+    with room.running_step() as step:
+        room.books.pause(ANNA, room.book, step)
     assert room.read(stored.steps_of)[0].state == "paused"
 
     room.books.resume(ANNA, room.book, step)
@@ -245,14 +250,10 @@ def test_endless_output_is_cut_to_its_beginning_and_end() -> None:
 
 def test_a_step_writes_nothing_above_the_limits(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     room.books.delete_file(ANNA, room.book, "mapping.yaml")
-    for name, error in (("MAX_BOOK_BYTES", "too_large"), ("MIN_FREE_BYTES", "no_space")):
+    for module, limit, error in ((running, "MAX_BOOK_BYTES", "too_large"), (writing, "MAX_ALL_BYTES", "no_space")):
         with monkeypatch.context() as patch:
-            if name == "MAX_BOOK_BYTES":
-                patch.setattr(running, name, 10)
-            step, _ = room.run("init", {"files": "kunden.csv"}) if name == "MAX_BOOK_BYTES" else (None, "")
-            if step is None:
-                patch.setattr(writing, "MAX_ALL_BYTES", 10)
-                step, _ = room.run("init", {"files": "kunden.csv"})
+            patch.setattr(module, limit, 10)
+            step, _ = room.run("init", {"files": "kunden.csv"})
         assert (step.state, step.error) == ("failed", error)
         assert {file.name for file in room.read(stored.files_of)} == {"kunden.csv"}
 
@@ -268,13 +269,8 @@ def test_a_push_that_nobody_has_approved_is_not_run(room: Room) -> None:
 
 
 def test_a_step_that_lasts_too_long_is_stopped(room: Room) -> None:
-    room.books.start(ANNA, room.book, "errors", {"run": "go"})
-    running = threading.Thread(target=room.steps.run_next)
-    running.start()
-    while room.read(stored.steps_of)[0].state != "running":
-        time.sleep(0.05)
-    room.execute("UPDATE book_steps SET expires_at = now()")
-    running.join()
+    with room.running_step():
+        room.execute("UPDATE book_steps SET expires_at = now()")
 
     [step] = room.read(stored.steps_of)
     assert (step.state, step.error) == ("failed", "expired")

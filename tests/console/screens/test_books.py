@@ -4,30 +4,28 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import psycopg
 import pytest
 
 from console.books.running import BookSteps
 from console.screens.books import FailureKind, _grouped
+from console.settings import ConsoleSettings
 from embedded.postgres import PostgresUrls
-from eventstore.aggregates import supplier
-from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from projections import INLINE
 from projections.auxiliary.books import CHUNK_BYTES
 from tests.support.console import (
     AUTHORITY,
-    COOKIE,
     App,
     Browser,
+    Visit,
     console_app,
+    create_supplier,
     csrf_in,
-    new_session,
     new_user,
     send,
-    visitor,
     words_of,
 )
+from tests.support.databases import Admin
 from tests.support.following import follow
 
 BOOKS = "/console/books/"
@@ -38,19 +36,17 @@ MAPPING = (
 
 
 @pytest.fixture
-def app(database: PostgresUrls, ledger: Ledger) -> Iterator[App]:
+def app(database: PostgresUrls, ledger: Ledger, settings: ConsoleSettings | None) -> Iterator[App]:
     for code in ("NORDWIND", "ELSE"):
-        ledger.execute(supplier.stream_of(code), supplier.CreateSupplier(), at=now(), by="operator:test")
+        create_supplier(ledger, code)
     follow(ledger)
-    with console_app(database) as app:
+    with console_app(database, settings=settings) as app:
         yield app
 
 
 @pytest.fixture
-def anna(app: App, ledger: Ledger) -> Iterator[Browser]:
-    user = new_user(ledger, role="importer", suppliers=["NORDWIND"], name="Anna")
-    with visitor(app, {COOKIE: new_session(ledger, user)}) as browser:
-        yield browser
+def anna(visit: Visit) -> Browser:
+    return visit("importer", suppliers=["NORDWIND"])
 
 
 def new_book(browser: Browser, run: str = "umzug") -> str:
@@ -120,6 +116,8 @@ def test_a_large_file_is_uploaded_in_pieces_and_goes_on_after_an_interruption(an
     assert put(0, b"") == (200, 0)
     assert put(0, content[:CHUNK_BYTES]) == (200, CHUNK_BYTES)
     assert put(0, content[:CHUNK_BYTES]) == (409, CHUNK_BYTES), "a piece that is sent again"
+    assert put(CHUNK_BYTES, b"short") == (409, CHUNK_BYTES), "only the last piece may be short"
+    assert anna.get(f"{book}files/kunden.csv/").status_code == 404, "an unfinished file is no file"
     assert "1.0 MB of" in words_of(anna.get(book).text)
     assert put(0, b"") == (200, CHUNK_BYTES), "after an interruption, the answer has the offset"
     assert put(CHUNK_BYTES, content[CHUNK_BYTES:]) == (200, len(content))
@@ -153,37 +151,29 @@ def test_a_form_without_the_token_of_a_page_stores_nothing(anna: Browser) -> Non
     many: dict[str, Any] = {"csrf": csrf, "more": ["x" * 5_000] * 3}
     answer = anna.post(f"{book}files/", data=many, files={"file": ("fields.csv", b"1")})
     assert answer.status_code == 400, "the fields of a form have a limit together"
-    assert upload(anna, book, "empty.csv", b"") == 303
-    assert re.findall(r'scope="row"><a href="[^"]+files/([^/]+)/', anna.get(book).text) == ["empty.csv", "passwd"]
+    assert [upload(anna, book, name, b"") for name in ("empty.csv", "go.failures.xlsx")] == [303, 303]
+    names = re.findall(r'scope="row"><a href="[^"]+files/([^/]+)/', anna.get(book).text)
+    assert names == ["corrected-1.failures.xlsx", "empty.csv", "passwd"]
 
 
-def test_books_are_of_their_organisation_and_supplier(app: App, ledger: Ledger, anna: Browser) -> None:
+def test_books_are_of_their_organisation_and_supplier(ledger: Ledger, anna: Browser, visit: Visit) -> None:
     book = new_book(anna)
     upload(anna, book, "kunden.csv", TABLE.encode())
     refused = send(anna, BOOKS, {"supplier": "ELSE", "run": "go"})
     assert refused.status_code == 404
-    others = [
-        new_user(ledger, role="importer", suppliers=["ELSE"]),
-        new_user(ledger, role="operator", organisation="Südwerke"),
-    ]
-    for user in others:
-        with visitor(app, {COOKIE: new_session(ledger, user)}) as browser:
-            assert "umzug" not in browser.get(BOOKS).text
-            csrf = csrf_in(browser.get(BOOKS).text)
-            for path in ("", "edit/", "files/kunden.csv/", "rows/?file=kunden.csv&line=1", "steps/s_1/"):
-                assert browser.get(book + path).status_code == 404, path
-            for path in ("edit/", "steps/", "erase/", "files/kunden.csv/delete/", "steps/s_1/pause/"):
-                fields = {"csrf": csrf, "confirm": "umzug", "kind": "check", "name": "a", "text": "b"}
-                assert browser.post(book + path, data=fields).status_code == 404, path
-            assert browser.post(f"{book}files/", data={"csrf": csrf}, files={"file": ("a", b"1")}).status_code == 404
-            put = browser.request("PUT", f"{book}files/a.csv/?size=1", content=b"1", headers={"X-Form-Token": csrf})
-            assert put.status_code == 404
-    with visitor(app, {COOKIE: new_session(ledger, new_user(ledger, role="operator"))}) as colleague:
-        assert "kunden.csv" in colleague.get(book).text
-    for role in ("auditor", "support"):
-        user = new_user(ledger, role=role)
-        with visitor(app, {COOKIE: new_session(ledger, user)}) as browser:
-            assert browser.get(BOOKS).status_code == 403
+    stranger = new_user(ledger, role="operator", organisation="Südwerke")
+    for browser in (visit("importer", suppliers=["ELSE"]), visit(user_id=stranger)):
+        assert "umzug" not in browser.get(BOOKS).text
+        csrf = csrf_in(browser.get(BOOKS).text)
+        for path in ("", "edit/", "files/kunden.csv/", "rows/?file=kunden.csv&line=1", "steps/s_1/"):
+            assert browser.get(book + path).status_code == 404, path
+        for path in ("edit/", "steps/", "erase/", "files/kunden.csv/delete/", "steps/s_1/pause/"):
+            fields = {"csrf": csrf, "confirm": "umzug", "kind": "check", "name": "a", "text": "b"}
+            assert browser.post(book + path, data=fields).status_code == 404, path
+        assert browser.post(f"{book}files/", data={"csrf": csrf}, files={"file": ("a", b"1")}).status_code == 404
+        put = browser.request("PUT", f"{book}files/a.csv/?size=1", content=b"1", headers={"X-Form-Token": csrf})
+        assert put.status_code == 404
+    assert "kunden.csv" in visit("operator").get(book).text
 
 
 def test_the_page_shows_a_row_beside_its_header(anna: Browser) -> None:
@@ -230,35 +220,28 @@ def test_errors_are_grouped_with_the_rows_of_the_first_accounts() -> None:
 
 
 @pytest.mark.promise("second-person")
-def test_a_go_live_waits_for_another_person(database: PostgresUrls, ledger: Ledger) -> None:
-    from console.settings import ConsoleSettings
-
-    ledger.execute(supplier.stream_of("NORDWIND"), supplier.CreateSupplier(), at=now(), by="operator:test")
-    follow(ledger)
-    users = [new_user(ledger, role="importer", suppliers=["NORDWIND"]) for _ in range(2)]
-    with console_app(database, settings=ConsoleSettings(four_eyes=frozenset({"push"}))) as app:
-        with visitor(app, {COOKIE: new_session(ledger, users[0])}) as browser:
-            book = new_book(browser)
-            upload(browser, book, "book.ndjson", b"{}\n")
-            send(browser, f"{book}steps/", {"kind": "push", "main": "book.ndjson"}, at=book)
-            page = browser.get(book).text
-            assert "A second person must approve this step. It sends 1 files, 3 B." in words_of(page)
-            step = re.search(r"steps/(s_[0-9a-f]+)/reject/", page)
-            assert step is not None
-            assert "approve/" not in page, "nobody approves their own"
-            approve = f"{book}steps/{step[1]}/approve/"
-            assert browser.post(approve, data={"csrf": csrf_in(page)}).status_code == 400
-        with visitor(app, {COOKIE: new_session(ledger, users[1])}) as browser:
-            assert send(browser, approve, at=book).status_code == 303
-            assert "waits" in words_of(browser.get(book).text)
+@pytest.mark.parametrize("settings", [ConsoleSettings(four_eyes=frozenset({"push"}))], ids=["four eyes"])
+def test_a_go_live_waits_for_another_person(anna: Browser, visit: Visit) -> None:
+    book = new_book(anna)
+    upload(anna, book, "book.ndjson", b"{}\n")
+    send(anna, f"{book}steps/", {"kind": "push", "main": "book.ndjson"}, at=book)
+    page = anna.get(book).text
+    assert "A second person must approve this step. It sends 1 files, 3 B." in words_of(page)
+    step = re.search(r"steps/(s_[0-9a-f]+)/reject/", page)
+    assert step is not None
+    assert "approve/" not in page, "nobody approves their own"
+    approve = f"{book}steps/{step[1]}/approve/"
+    assert anna.post(approve, data={"csrf": csrf_in(page)}).status_code == 400
+    ben = visit("importer", suppliers=["NORDWIND"])
+    assert send(ben, approve, at=book).status_code == 303
+    assert "waits" in words_of(ben.get(book).text)
 
 
-def test_erased_files_are_gone(database: PostgresUrls, anna: Browser) -> None:
+def test_erased_files_are_gone(anna: Browser, admin: Admin) -> None:
     book = new_book(anna)
     upload(anna, book, "kunden.csv", TABLE.encode())
     assert send(anna, f"{book}erase/", {"confirm": "other"}, at=book).status_code == 400
     assert send(anna, f"{book}erase/", {"confirm": "umzug"}, at=book).status_code == 303
     assert anna.get(book).status_code == 404
     assert "umzug" in anna.get(BOOKS).text
-    with psycopg.connect(database.admin) as admin:
-        assert admin.execute("SELECT count(*) FROM book_chunks").fetchone() == (0,)
+    assert admin.execute("SELECT count(*) FROM book_chunks").fetchone() == (0,)

@@ -34,6 +34,7 @@ from projections.auxiliary.user_details import details_by_openid, find_user_deta
 from tests.support.console import (
     AUTHORITY,
     COOKIE,
+    Browser,
     console_app,
     csrf_in,
     new_link,
@@ -44,7 +45,7 @@ from tests.support.console import (
     visitor,
     words_of,
 )
-from tests.support.databases import owner_of
+from tests.support.databases import Admin, owner_of
 
 PASSWORD = "three plain words"
 
@@ -108,30 +109,26 @@ def test_who_has_a_password_types_it_to_choose_another(database: PostgresUrls, l
 
 
 @pytest.mark.asvs("V3.7.2", "V7.2.1")
-def test_a_page_wants_a_session_and_leads_back_to_where_one_was_going(database: PostgresUrls, ledger: Ledger) -> None:
-    with console_app(database) as app, visitor(app) as browser:
-        answer = browser.get("/console/password/?x=1")
-        assert answer.headers["location"] == "/console/sign-in/?next=%2Fconsole%2Fpassword%2F%3Fx%3D1"
-        live = browser.get("/console/", headers={"HX-Request": "true"})
-        assert (live.status_code, live.headers["hx-redirect"]) == (401, "/console/sign-in/")
-    with console_app(database) as app, visitor(app, signed_in(ledger)) as browser:
-        assert browser.get("/console/password/").status_code == 200
-        assert browser.get("/console/sign-in/").status_code == 303
+def test_a_page_wants_a_session_and_leads_back_to_where_one_was_going(stranger: Browser, support: Browser) -> None:
+    answer = stranger.get("/console/password/?x=1")
+    assert answer.headers["location"] == "/console/sign-in/?next=%2Fconsole%2Fpassword%2F%3Fx%3D1"
+    live = stranger.get("/console/", headers={"HX-Request": "true"})
+    assert (live.status_code, live.headers["hx-redirect"]) == (401, "/console/sign-in/")
+    assert support.get("/console/password/").status_code == 200
+    assert support.get("/console/sign-in/").status_code == 303
 
 
 @pytest.mark.asvs("V6.3.1")
 def test_unknown_and_known_addresses_are_refused_alike_and_guessing_is_slowed_down(
-    database: PostgresUrls, ledger: Ledger
+    ledger: Ledger, stranger: Browser
 ) -> None:
     new_user(ledger, email="anna@example.org")
-
-    with console_app(database) as app, visitor(app) as browser:
-        bodies = set()
-        for email in ("anna@example.org", "nobody@example.org"):
-            answers = [send(browser, "/console/sign-in/", {"email": email, "password": "wrong"}) for _ in range(6)]
-            assert [answer.status_code for answer in answers] == [403] * 5 + [429]
-            bodies.add(words_of(answers[0].text))
-        assert len(bodies) == 1
+    bodies = set()
+    for email in ("anna@example.org", "nobody@example.org"):
+        answers = [send(stranger, "/console/sign-in/", {"email": email, "password": "wrong"}) for _ in range(6)]
+        assert [answer.status_code for answer in answers] == [403] * 5 + [429]
+        bodies.add(words_of(answers[0].text))
+    assert len(bodies) == 1
 
 
 def with_password(ledger: Ledger, organisation: str, password: str) -> str:
@@ -142,31 +139,28 @@ def with_password(ledger: Ledger, organisation: str, password: str) -> str:
     return user_id
 
 
-def test_an_address_signs_in_at_each_organisation_by_its_password_there(database: PostgresUrls, ledger: Ledger) -> None:
+def test_an_address_signs_in_at_each_organisation_by_its_password_there(ledger: Ledger, stranger: Browser) -> None:
     users = {name: with_password(ledger, name, f"a horse of {name}") for name in ("Nord", "Süd")}
-    with console_app(database) as app, visitor(app) as browser:
-        for organisation, user_id in users.items():
-            fields = {"email": "anna@example.org", "password": f"a horse of {organisation}"}
-            assert send(browser, "/console/sign-in/", fields).status_code == 303
-            assert isinstance(ledger.history(stream_of(user_id))[-1].event, UserSignedIn)
-            send(browser, "/console/sign-out/", at="/console/")
+    for organisation, user_id in users.items():
+        fields = {"email": "anna@example.org", "password": f"a horse of {organisation}"}
+        assert send(stranger, "/console/sign-in/", fields).status_code == 303
+        assert isinstance(ledger.history(stream_of(user_id))[-1].event, UserSignedIn)
+        send(stranger, "/console/sign-out/", at="/console/")
 
 
 @pytest.mark.promise("nobody-learns-user-another")
-def test_who_has_a_user_with_another_s_address_guesses_no_faster(database: PostgresUrls, ledger: Ledger) -> None:
+def test_who_has_a_user_with_another_s_address_guesses_no_faster(ledger: Ledger, stranger: Browser) -> None:
     """Signing in by the own password forgets the own failures, and those of nobody else."""
     with_password(ledger, "Süd", "my own horse")
     victim = with_password(ledger, "Nord", PASSWORD)
     own, guess, right = (
         {"email": "anna@example.org", "password": word} for word in ("my own horse", "wrong", PASSWORD)
     )
-
-    with console_app(database) as app, visitor(app) as browser:
-        for _ in range(6):
-            for fields, status in ((guess, 403), (own, 303)):
-                assert send(browser, "/console/sign-in/", fields).status_code == status
-            send(browser, "/console/sign-out/", at="/console/")
-        assert send(browser, "/console/sign-in/", right).status_code == 403
+    for _ in range(6):
+        for fields, status in ((guess, 403), (own, 303)):
+            assert send(stranger, "/console/sign-in/", fields).status_code == status
+        send(stranger, "/console/sign-out/", at="/console/")
+    assert send(stranger, "/console/sign-in/", right).status_code == 403
     assert not any(isinstance(recorded.event, UserSignedIn) for recorded in ledger.history(stream_of(victim)))
 
 
@@ -246,20 +240,18 @@ def test_a_mapped_address_of_a_trusted_proxy_is_trusted() -> None:
 
 @pytest.mark.promise("passwords-guessed-same-moment")
 @pytest.mark.asvs("V11.2.2")
-def test_a_hash_of_former_parameters_is_renewed_at_the_next_sign_in(database: PostgresUrls, ledger: Ledger) -> None:
+def test_a_hash_of_former_parameters_is_renewed_at_the_next_sign_in(ledger: Ledger, stranger: Browser) -> None:
     user_id = new_user(ledger, email="anna@example.org")
     former = PasswordHasher(time_cost=3, memory_cost=32, parallelism=1).hash(PASSWORD)
     with ledger.connection() as connection:
         set_password_hash(connection, AUTHORITY, user_id, former, now())
-
-    with console_app(database) as app, visitor(app) as browser:
-        for _ in range(2):
-            answer = send(browser, "/console/sign-in/", {"email": "anna@example.org", "password": PASSWORD})
-            assert answer.status_code == 303
-            send(browser, "/console/sign-out/", at="/console/")
-            with ledger.connection() as connection:
-                [details] = find_user_details(connection, "anna@example.org")
-            assert not is_outdated(details.password_hash)
+    for _ in range(2):
+        answer = send(stranger, "/console/sign-in/", {"email": "anna@example.org", "password": PASSWORD})
+        assert answer.status_code == 303
+        send(stranger, "/console/sign-out/", at="/console/")
+        with ledger.connection() as connection:
+            [details] = find_user_details(connection, "anna@example.org")
+        assert not is_outdated(details.password_hash)
 
 
 @pytest.mark.asvs("V7.2.2", "V7.2.4", "V16.3.1")
@@ -283,43 +275,32 @@ FORWARDED = (
 )
 
 
-@pytest.mark.parametrize("headers", FORWARDED, ids=lambda headers: next(iter(headers)))
-def test_a_proxy_that_is_not_trusted_lets_nobody_sign_in_and_is_named_as_the_reason(
-    database: PostgresUrls, headers: dict[str, str]
-) -> None:
+def test_a_proxy_that_is_not_trusted_lets_nobody_sign_in_and_is_named_as_the_reason(stranger: Browser) -> None:
     """Also one on this machine that asks for 127.0.0.1: it may forward what comes from anywhere."""
-
-    with console_app(database) as app, visitor(app) as browser:
-        reason = "address must be in IMPORTLEDGER_TRUSTED_PROXIES"
-        page = browser.get("/console/sign-in/", headers=headers)
+    reason = "address must be in IMPORTLEDGER_TRUSTED_PROXIES"
+    for headers in FORWARDED:
+        page = stranger.get("/console/sign-in/", headers=headers)
         assert ("Signing in needs TLS" in page.text, reason in page.text) == (True, True)
-        assert reason not in browser.get("/console/sign-in/").text
+    assert reason not in stranger.get("/console/sign-in/").text
 
 
 @pytest.mark.asvs("V7.4.2")
-def test_a_disabled_user_is_signed_out_at_once(database: PostgresUrls, ledger: Ledger) -> None:
+def test_a_disabled_user_is_signed_out_at_once(ledger: Ledger, stranger: Browser) -> None:
     user_id = new_user(ledger)
     token = new_link(ledger, user_id)
-
-    with console_app(database) as app, visitor(app) as browser:
-        send(browser, f"/console/sign-in/{token}/")
-        assert browser.get("/console/").status_code == 200
-        with closing(owner_of(ledger)) as owner:
-            owner.execute(stream_of(user_id), DisableUser(), at=now(), by="operator:test")
-        assert browser.get("/console/").status_code == 303
+    send(stranger, f"/console/sign-in/{token}/")
+    assert stranger.get("/console/").status_code == 200
+    with closing(owner_of(ledger)) as owner:
+        owner.execute(stream_of(user_id), DisableUser(), at=now(), by="operator:test")
+    assert stranger.get("/console/").status_code == 303
 
 
 @pytest.mark.asvs("V12.2.1")
-@pytest.mark.parametrize(
-    ("base", "client", "settings"),
-    [("http://ledger.example:8000", "10.1.2.3", {}), ("http://ledger.example:8000", "127.0.0.1", {})],
-)
-def test_beyond_loopback_signing_in_needs_tls(
-    database: PostgresUrls, ledger: Ledger, base: str, client: str, settings: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize("client", ["10.1.2.3", "127.0.0.1"])
+def test_beyond_loopback_signing_in_needs_tls(database: PostgresUrls, ledger: Ledger, client: str) -> None:
     token = new_link(ledger, new_user(ledger))
 
-    with console_app(database, client=client, **settings) as app, visitor(app, base=base) as browser:
+    with console_app(database, client=client) as app, visitor(app, base="http://ledger.example:8000") as browser:
         for path in ("/console/sign-in/", f"/console/sign-in/{token}/"):
             assert "Signing in needs TLS" in browser.get(path).text
         answer = send(browser, "/console/sign-in/", {"email": "a@b.de", "password": "x"})
@@ -327,14 +308,14 @@ def test_beyond_loopback_signing_in_needs_tls(
 
 
 @pytest.mark.asvs("V3.5.1")
-def test_a_form_of_another_site_or_session_is_refused(database: PostgresUrls, ledger: Ledger) -> None:
-    with console_app(database) as app, visitor(app, signed_in(ledger)) as browser:
-        for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}):
-            answer = browser.post("/console/sign-out/", headers=headers)
-            assert answer.status_code == 403
-        assert browser.post("/console/sign-out/", data={"csrf": "0" * 64}).status_code == 403
-        assert browser.post("/console/sign-out/").status_code == 403
-        assert browser.get("/console/").status_code == 200
+def test_a_form_of_another_site_or_session_is_refused(ledger: Ledger, support: Browser) -> None:
+    for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}):
+        answer = support.post("/console/sign-out/", headers=headers)
+        assert answer.status_code == 403
+    for csrf in ("0" * 64, "ü", "x", "", "é" * 64):
+        assert support.post("/console/sign-out/", data={"csrf": csrf}).status_code == 403
+    assert support.post("/console/sign-out/").status_code == 403
+    assert support.get("/console/").status_code == 200
 
 
 def test_the_language_is_that_of_the_browser_until_another_is_chosen(database: PostgresUrls) -> None:
@@ -353,7 +334,9 @@ def test_the_language_is_that_of_the_browser_until_another_is_chosen(database: P
 
 @pytest.mark.promise("authority-outside-database")
 @pytest.mark.asvs("V6.3.4")
-def test_a_session_that_only_the_database_knows_opens_nothing(database: PostgresUrls, ledger: Ledger) -> None:
+def test_a_session_that_only_the_database_knows_opens_nothing(
+    database: PostgresUrls, ledger: Ledger, admin: Admin
+) -> None:
     """The service's database role can insert a session."""
     operator, support = (new_user(ledger, role=role, suppliers=["*"]) for role in ("operator", "support"))
     inserted, own = new_token(), new_session(ledger, support)
@@ -374,8 +357,7 @@ def test_a_session_that_only_the_database_knows_opens_nothing(database: Postgres
             return found
 
     assert statuses(inserted, own) == [303, 200]
-    with psycopg.connect(database.admin, autocommit=True) as admin:
-        admin.execute("UPDATE user_sessions SET user_id = %s WHERE user_id = %s", (operator, support))
+    admin.execute("UPDATE user_sessions SET user_id = %s WHERE user_id = %s", (operator, support))
     assert statuses(own) == [303]
 
 
@@ -419,26 +401,24 @@ def test_a_session_that_has_ended_is_not_opened_by_its_row_again(
 @pytest.mark.promise("authority-outside-database")
 @pytest.mark.asvs("V6.3.4")
 def test_a_password_and_a_subject_that_only_the_database_knows_sign_nobody_in(
-    database: PostgresUrls, ledger: Ledger
+    database: PostgresUrls, ledger: Ledger, stranger: Browser, admin: Admin
 ) -> None:
     """A writer of the database can copy their own password and its MAC to an operator."""
     operator, own = new_user(ledger, email="op@example.org"), new_user(ledger, email="me@example.org")
     with ledger.connection() as connection:
         set_password_hash(connection, AUTHORITY, own, HASHER.hash(PASSWORD), now())
-    with psycopg.connect(database.admin, autocommit=True) as admin:
-        admin.execute(
-            "UPDATE user_details AS d SET password_hash = o.password_hash, mac = o.mac, openid = 'issuer mine'"
-            " FROM user_details AS o WHERE d.user_id = %s AND o.user_id = %s",
-            (operator, own),
-        )
+    admin.execute(
+        "UPDATE user_details AS d SET password_hash = o.password_hash, mac = o.mac, openid = 'issuer mine'"
+        " FROM user_details AS o WHERE d.user_id = %s AND o.user_id = %s",
+        (operator, own),
+    )
 
     async def of_subject() -> object:
         async with await psycopg.AsyncConnection.connect(database.service) as connection:
             return await details_by_openid(connection, AUTHORITY, "issuer mine")
 
-    with console_app(database) as app, visitor(app) as browser:
-        for email, status in (("op@example.org", 403), ("me@example.org", 303)):
-            assert send(browser, "/console/sign-in/", {"email": email, "password": PASSWORD}).status_code == status
+    for email, status in (("op@example.org", 403), ("me@example.org", 303)):
+        assert send(stranger, "/console/sign-in/", {"email": email, "password": PASSWORD}).status_code == status
     assert asyncio.run(of_subject()) is None
 
 
@@ -482,14 +462,14 @@ def test_a_former_password_whose_row_is_written_again_signs_nobody_in(database: 
 
 
 @pytest.mark.promise("authority-outside-database")
-def test_nobody_is_locked_out_by_failures_of_the_future(database: PostgresUrls, ledger: Ledger) -> None:
+def test_nobody_is_locked_out_by_failures_of_the_future(
+    database: PostgresUrls, ledger: Ledger, stranger: Browser
+) -> None:
     with_password(ledger, "Nord", PASSWORD)
     fields = {"email": "anna@example.org", "password": PASSWORD}
-
-    with console_app(database) as app, visitor(app) as browser:
-        assert send(browser, "/console/sign-in/", fields | {"password": "wrong"}).status_code == 403
-        for last_at in ("infinity", "9000-01-01"):
-            with psycopg.connect(database.roles["api"], autocommit=True) as connection:
-                connection.execute("UPDATE failed_sign_ins SET failures = 1000, last_at = %s", (last_at,))
-            assert send(browser, "/console/sign-in/", fields).status_code == 303
-            send(browser, "/console/sign-out/", at="/console/")
+    assert send(stranger, "/console/sign-in/", fields | {"password": "wrong"}).status_code == 403
+    for last_at in ("infinity", "9000-01-01"):
+        with psycopg.connect(database.roles["api"], autocommit=True) as connection:
+            connection.execute("UPDATE failed_sign_ins SET failures = 1000, last_at = %s", (last_at,))
+        assert send(stranger, "/console/sign-in/", fields).status_code == 303
+        send(stranger, "/console/sign-out/", at="/console/")

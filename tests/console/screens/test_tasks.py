@@ -2,36 +2,38 @@
 
 from datetime import timedelta
 
-import psycopg
 import pytest
 
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.owner_task import OwnerTaskKind, StartOwnerTask, stream_of
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from tests.support.console import COOKIE, console_app, new_session, new_user, visitor, words_of
+from tests.support.console import Visit, new_user, words_of
+from tests.support.databases import Admin
 from tests.support.owner_tasks import Tasks
 from tests.support.times import set_log_time
 from workers.followers.owner_tasks import write_progress
 
 
 @pytest.mark.promise("rebuild-shows-time-left")
-def test_a_rebuild_shows_its_progress_and_the_time_left_since_its_start(database: PostgresUrls, ledger: Ledger) -> None:
+def test_a_rebuild_shows_its_progress_and_the_time_left_since_its_start(
+    database: PostgresUrls, ledger: Ledger, visit: Visit
+) -> None:
     set_log_time(database, now() - timedelta(days=9))
     user = new_user(ledger, role="operator")
     task_id = Tasks(ledger, database).request(user, "projection_rebuild", name="import_status")
     set_log_time(database, now() - timedelta(hours=10))
     ledger.execute(stream_of(task_id), StartOwnerTask(), at=now(), by="relay")
-    with console_app(database) as app, visitor(app, {COOKIE: new_session(ledger, user)}) as browser:
-        for done, says in (
-            (0, "0 of 4,000"),
-            (1_000, "1,000 of 4,000, 30 hours left"),
-            (4_000, "4,000 of 4,000, rows are being compared"),
-        ):
-            with ledger.connection() as connection:
-                write_progress(connection, task_id, done, 4_000)
-            for path in ("/console/projections/import_status/", "/console/tasks/", "/console/system/"):
-                assert says in words_of(browser.get(path).text), path
+    browser = visit(user_id=user)
+    for done, says in (
+        (0, "0 of 4,000"),
+        (1_000, "1,000 of 4,000, 30 hours left"),
+        (4_000, "4,000 of 4,000, rows are being compared"),
+    ):
+        with ledger.connection() as connection:
+            write_progress(connection, task_id, done, 4_000)
+        for path in ("/console/projections/import_status/", "/console/tasks/", "/console/system/"):
+            assert says in words_of(browser.get(path).text), path
 
 
 _FIRST = """
@@ -46,11 +48,10 @@ CREATE TRIGGER note_progress AFTER INSERT ON owner_task_progress FOR EACH ROW EX
 @pytest.mark.promise("rebuild-shows-time-left")
 @pytest.mark.parametrize("kind", ["projection_rebuild", "projection_verify"])
 def test_the_number_of_events_is_known_before_the_first_is_applied(
-    database: PostgresUrls, ledger: Ledger, kind: OwnerTaskKind
+    database: PostgresUrls, ledger: Ledger, kind: OwnerTaskKind, admin: Admin
 ) -> None:
-    with psycopg.connect(database.admin, autocommit=True) as admin:
-        admin.execute(_FIRST)
-        tasks = Tasks(ledger, database)
-        done = tasks.done(new_user(ledger, role="operator"), kind, name="import_supplier")
-        assert (done.status, done.total > 0) == ("DONE", True)
-        assert admin.execute("SELECT * FROM first_progress").fetchall() == [(0, done.total)]
+    admin.execute(_FIRST)
+    tasks = Tasks(ledger, database)
+    done = tasks.done(new_user(ledger, role="operator"), kind, name="import_supplier")
+    assert (done.status, done.total > 0) == ("DONE", True)
+    assert admin.execute("SELECT * FROM first_progress").fetchall() == [(0, done.total)]
