@@ -369,44 +369,6 @@ def test_support_copies_the_text_for_the_importer_in_three_clicks(
         assert 0 < int(page.evaluate("sessionStorage.clicks")) <= 3
 
 
-def test_a_run_is_compared_with_a_manifest_and_certified(
-    service: RunningService, browser: Browser, book: Book, tmp_path: Path
-) -> None:
-    importer, totals = service.importer(supplier=book.supplier), dict[str, Any]()
-
-    def are_added_up() -> bool:
-        answer, _ = importer.request("GET", f"/v2/data-import/runs/{book.supplier}/{RUN}/totals/")
-        totals.update(answer.body if answer.status == 200 else {})
-        return bool(totals)
-
-    wait_for(are_added_up, "a worker has added it up")
-    equal, other = tmp_path / "equal.json", tmp_path / "other.json"
-    equal.write_text(json.dumps(totals))
-    other.write_text(json.dumps(totals | {"customers": 77}))
-    with desk(browser, service, cookies_for(service, "support")) as sitting:
-        page = sitting.open(f"/console/runs/{book.supplier}/{RUN}/")
-        page.get_by_text("Compare the run with the importer's manifest").click()
-        page.get_by_label("Manifest: file that the command importbook manifest has written").set_input_files(other)
-        page.get_by_role("button", name="Compare", exact=True).click()
-        expect(page.locator("#compared")).to_contain_text("1 difference")
-        expect(page.locator("#compared li")).to_contain_text("customers")
-        expect(page.locator("#compared li")).to_contain_text("77")
-        page.get_by_text("Compare the run with the importer's manifest").click()
-        page.get_by_label("Manifest: file that the command importbook manifest has written").set_input_files(equal)
-        with page.expect_download() as download:
-            page.get_by_role("button", name="Download the certificate").click()
-        certificate = json.loads(download.value.path().read_text())
-        assert (certificate["run"], certificate["issued_to"], bool(certificate["signature"])) == (
-            RUN,
-            "Nordwind Energie",
-            True,
-        )
-        page.get_by_role("button", name="Compare", exact=True).click()
-        expect(page.locator("#compared")).to_contain_text(
-            "The totals of the source system and of the platform are equal."
-        )
-
-
 @pytest.mark.promise("actions-at-first-tick")
 def test_actions_on_many_imports_appear_at_the_first_tick(
     service: RunningService, browser: Browser, book: Book
@@ -437,22 +399,6 @@ def test_shortcuts_lead_to_the_search_to_pages_and_to_their_list(
         expect(page.get_by_role("button", name="Turn shortcuts on")).to_be_visible()
         page.keyboard.press("/")
         expect(page.locator("#q")).not_to_be_focused()
-
-
-def test_back_from_an_example_of_a_preview_shows_the_preview(
-    service: RunningService, browser: Browser, book: Book
-) -> None:
-    with desk(browser, service, cookies_for(service, "support")) as sitting:
-        page = sitting.open(f"/console/imports/?supplier={book.supplier}&status=ERRORED")
-        page.get_by_label("All imports that fit the filter, on every page").check()
-        page.get_by_role("button", name="Retry…").click()
-        expect(page.get_by_role("heading", name="Retry failed imports")).to_be_visible()
-        page.locator("main p a.mono").first.click()
-        expect(page.get_by_role("heading", name="History")).to_be_visible()
-        page.go_back()
-        expect(page.get_by_role("heading", name="Retry failed imports")).to_be_visible()
-        page.reload()
-        expect(page.get_by_role("heading", name="Retry failed imports")).to_be_visible()
 
 
 def test_an_auditor_compares_a_checkpoint_from_a_file(

@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterator
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -15,7 +14,7 @@ from starlette.requests import Request
 from api.http.errors import answered_error
 from console.books import writing
 from console.books.commands import BookRefused
-from console.books.writing import Books, WrongOffset, name_of_upload
+from console.books.writing import Books, name_of_upload
 from embedded.postgres import PostgresUrls
 from eventstore.log.authority import AuthorityKey
 from eventstore.log.ledger import Ledger
@@ -26,7 +25,6 @@ from projections.auxiliary.books import CHUNK_BYTES, BooksFull, Reach
 
 ANNA = Reach(organisation="Stadtwerke", suppliers=["ACME"], user_id="u_anna")
 BEN = Reach(organisation="Stadtwerke", suppliers=["ACME"], user_id="u_ben")
-OTHER_SUPPLIER = Reach(organisation="Stadtwerke", suppliers=["ELSE"], user_id="u_carl")
 OTHER_ORGANISATION = Reach(organisation="Elsewhere", suppliers=None, user_id="u_dora")
 AUTHORITY = AuthorityKey("a" * 32)
 
@@ -63,30 +61,6 @@ def upload(books: Books, book: str, name: str, data: bytes, reach: Reach = ANNA)
     books.finish(reach, book, name)
 
 
-def test_an_upload_goes_on_where_it_ended_and_reads_the_same(books: Books, read: Callable[..., Any]) -> None:
-    book = books.create(ANNA, "ACME", "go-live")
-    data = os.urandom(2 * CHUNK_BYTES + 17)
-    assert books.begin(ANNA, book, "kunden.csv", len(data)) == 0
-    assert books.add(ANNA, book, "kunden.csv", 0, data[:CHUNK_BYTES]) == CHUNK_BYTES
-    assert read(stored.read_chunk, book, "kunden.csv", 0) is None, "an unfinished file is no file"
-    with pytest.raises(WrongOffset):
-        books.finish(ANNA, book, "kunden.csv")
-    for offset, piece in ((0, data[:CHUNK_BYTES]), (CHUNK_BYTES, b"short"), (2 * CHUNK_BYTES, data[-17:])):
-        with pytest.raises(WrongOffset) as wrong:
-            books.add(ANNA, book, "kunden.csv", offset, piece)
-        assert wrong.value.received == CHUNK_BYTES
-
-    assert books.begin(BEN, book, "kunden.csv", len(data)) == CHUNK_BYTES
-    books.add(BEN, book, "kunden.csv", CHUNK_BYTES, data[CHUNK_BYTES:])
-    books.finish(BEN, book, "kunden.csv")
-
-    chunks = [read(stored.read_chunk, book, "kunden.csv", number) for number in range(3)]
-    assert b"".join(chunks) == data
-    assert read(stored.read_chunk, book, "kunden.csv", 3) is None
-    [file] = read(stored.files_of, book)
-    assert (file.size, file.received, file.is_whole, file.step) == (len(data), len(data), True, "")
-
-
 def test_stored_files_are_encrypted_and_bound_to_their_place(books: Books, ledger: Ledger) -> None:
     book = books.create(ANNA, "ACME", "go-live")
     books.write_text(ANNA, book, "mapping.yaml", "geheim " * 100)
@@ -102,31 +76,6 @@ def test_stored_files_are_encrypted_and_bound_to_their_place(books: Books, ledge
         stored.unsealed(key, f"{file}/1", content)
     with pytest.raises(InvalidTag):
         stored.unsealed(os.urandom(32), f"{file}/0", content)
-
-
-@pytest.mark.parametrize("stranger", [OTHER_SUPPLIER, OTHER_ORGANISATION])
-def test_books_of_others_do_not_exist(books: Books, read: Callable[..., Any], stranger: Reach) -> None:
-    book = books.create(ANNA, "ACME", "go-live")
-    upload(books, book, "book.ndjson", b"{}\n")
-    step = books.start(ANNA, book, "push", {"files": "book.ndjson"})
-    books.pause(ANNA, book, step)
-
-    assert read(stored.book_of, stranger, book) is None
-    assert read(partial(stored.books_page, reach=stranger)) == []
-    attempts: list[Callable[[], object]] = [
-        lambda: books.begin(stranger, book, "a.csv", 1),
-        lambda: books.write_text(stranger, book, "mapping.yaml", "a"),
-        lambda: books.delete_file(stranger, book, "book.ndjson"),
-        lambda: books.start(stranger, book, "push", {"files": "book.ndjson"}),
-        lambda: books.resume(stranger, book, step),
-        lambda: books.erase(stranger, book),
-    ]
-    for attempt in attempts:
-        with pytest.raises(BookRefused):
-            attempt()
-    assert read(stored.book_of, BEN, book).files == 1
-    with pytest.raises(BookRefused):
-        books.create(OTHER_SUPPLIER, "ACME", "go-live")
 
 
 def test_files_do_not_change_while_a_step_waits(books: Books) -> None:
