@@ -231,22 +231,6 @@ def test_support_finds_why_in_three_steps_and_mends_in_five(
         document.unlink()
 
 
-def test_an_operator_sees_how_far_a_projection_is_and_what_came_of_it(
-    service: RunningService, browser: Browser, book: Book
-) -> None:
-    with desk(browser, service, cookies_for(service, "operator"), language="de-DE") as sitting:
-        page = sitting.open("/console/")
-        page.get_by_role("link", name="Sichten").click()
-        page.get_by_role("link", name="import_failure").click()
-        page.get_by_text("Prüfen", exact=True).click()
-        page.get_by_role("button", name="Jetzt prüfen").click()
-        expect(page.get_by_role("status")).to_contain_text("Der Vorgang wurde angefordert.")
-        expect(page.locator("#tasks .state").first).to_have_text("erledigt", timeout=60_000)
-        expect(
-            page.get_by_text("Alle Zeilen der Sicht stimmen mit dem Protokoll überein.")
-        ).to_be_visible()  # without a reload
-
-
 def test_a_live_part_that_is_refreshed_keeps_the_focus(service: RunningService, browser: Browser, book: Book) -> None:
     with desk(browser, service, cookies_for(service, "operator")) as sitting:
         page = sitting.open("/console/projections/")
@@ -412,7 +396,7 @@ def test_an_auditor_compares_a_checkpoint_from_a_file(
         page.get_by_role("button", name="Compare").click()
         expect(page.get_by_role("status")).to_contain_text("no event that the checkpoint covers was altered")
         page.get_by_role("button", name="Verify every event against this checkpoint").click()
-        expect(page.locator("#tasks .state").first).to_have_text("done", timeout=60_000)
+        expect(page.locator("#tasks .state").first).to_have_text("done", timeout=60_000)  # without a reload
         expect(page.get_by_text("The log is unchanged.")).to_be_visible()
         page.get_by_role("navigation").get_by_role("link", name="Personal data").click()
         expect(page.get_by_role("heading", name="Access to personal data")).to_be_visible()

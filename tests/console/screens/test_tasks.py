@@ -8,7 +8,7 @@ from embedded.postgres import PostgresUrls
 from eventstore.aggregates.owner_task import OwnerTaskKind, StartOwnerTask, stream_of
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from tests.support.console import Visit, new_user, words_of
+from tests.support.console import Browser, Visit, new_user, words_of
 from tests.support.databases import Admin
 from tests.support.owner_tasks import Tasks
 from tests.support.times import set_log_time
@@ -48,10 +48,12 @@ CREATE TRIGGER note_progress AFTER INSERT ON owner_task_progress FOR EACH ROW EX
 @pytest.mark.promise("rebuild-shows-time-left")
 @pytest.mark.parametrize("kind", ["projection_rebuild", "projection_verify"])
 def test_the_number_of_events_is_known_before_the_first_is_applied(
-    database: PostgresUrls, ledger: Ledger, kind: OwnerTaskKind, admin: Admin
+    database: PostgresUrls, ledger: Ledger, kind: OwnerTaskKind, admin: Admin, operator: Browser
 ) -> None:
     admin.execute(_FIRST)
     tasks = Tasks(ledger, database)
     done = tasks.done(new_user(ledger, role="operator"), kind, name="import_supplier")
     assert (done.status, done.total > 0) == ("DONE", True)
     assert admin.execute("SELECT * FROM first_progress").fetchall() == [(0, done.total)]
+    page = operator.get("/console/projections/import_supplier/").text
+    assert "All rows of the view match the log." in page
