@@ -287,22 +287,16 @@ def test_who_was_erased_since_is_erased_again_before_the_restored_log_is_compare
     assert "INTAKE IS STOPPED" in output
 
 
-@pytest.mark.parametrize(
-    ("option", "reason"),
-    [
-        (("--key", "nonsense"), "--key must be a verifier key (NAME+HASH+KEY) or a file that holds one"),
-        (("--key", OTHER_KEY.verifier), "The backup is not signed with the key that --key names"),
-        (("--against", "stranger.note"), "is not signed by the log's key"),
-        (("--against", "nonsense.note"), "this is no signed checkpoint"),
-    ],
-)
-def test_a_wrong_key_or_checkpoint_is_refused_before_anything_is_restored(
-    backup: Path, log: Log, option: tuple[str, str], reason: str
-) -> None:
-    (log.folder / "stranger.note").write_text(OTHER_KEY.sign(600, bytes(32), NOON))
-    (log.folder / "nonsense.note").write_text("no note")
-    name, value = option
-    value = str(log.folder / value) if value.endswith(".note") else value
-    code, output = invoked("restore", str(backup), name, value)
-    assert (code, reason in output) == (2 if value == "nonsense" else 1, True), output
+def test_a_wrong_key_or_checkpoint_is_refused_before_anything_is_restored(backup: Path, log: Log) -> None:
+    stranger, nonsense = log.folder / "stranger.note", log.folder / "nonsense.note"
+    stranger.write_text(OTHER_KEY.sign(600, bytes(32), NOON))
+    nonsense.write_text("no note")
+    for option, value, code, reason in (
+        ("--key", "nonsense", 2, "--key must be a verifier key (NAME+HASH+KEY) or a file that holds one"),
+        ("--key", OTHER_KEY.verifier, 1, "The backup is not signed with the key that --key names"),
+        ("--against", stranger, 1, "is not signed by the log's key"),
+        ("--against", nonsense, 1, "this is no signed checkpoint"),
+    ):
+        ended, output = invoked("restore", str(backup), option, str(value))
+        assert (ended, reason in output) == (code, True), output
     assert log.admin.execute("SELECT FROM events").rowcount == 0
