@@ -94,3 +94,20 @@ def test_a_role_that_needs_a_standby_is_refused_without_one(environment: dict[st
     assert ended.returncode == 1
     assert "IMPORTLEDGER_DURABILITY is replicated" in ended.stderr
     assert len(ended.stderr.strip().splitlines()) <= 2
+
+
+@pytest.mark.promise("role-cannot-reach-database")
+def test_a_role_that_waited_for_a_database_it_may_not_read_says_so_and_ends(
+    environment: dict[str, str], database: PostgresUrls, folder: Path
+) -> None:
+    set_read_only(database, on=True)
+    port, log = free_port(), folder / "api.log"
+    with start_role("api", "--port", str(port), environment=environment, log=log) as role:
+        wait_for(lambda: answer_of(f"http://127.0.0.1:{port}/livez") == HTTPStatus.OK, "the process waits", START_S)
+        with psycopg.connect(database.admin, autocommit=True) as connection:
+            connection.execute("SET default_transaction_read_only = off")
+            connection.execute("REVOKE SELECT ON events FROM importledger_api, importledger_worker, importledger_relay")
+        set_read_only(database, on=False)
+        wait_for(lambda: role.poll() is not None, "it ends", START_S)
+    assert role.returncode == 1
+    assert "importledger: The database does not allow this" in log.read_text()
