@@ -4,6 +4,7 @@ All inserted values are escaped. Every page has a content security policy.
 """
 
 import hashlib
+import re
 import shlex
 from functools import cache
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
 
 from api.description.catalogue import CATALOGUE
 from api.http.languages import Language
@@ -73,13 +75,18 @@ def environment(language: Language) -> Environment:
     )
     made.policies["ext.i18n.trimmed"] = True
     made.install_gettext_translations(translations(language), newstyle=True)  # type: ignore[attr-defined]
-    made.filters.update(Formats(language).filters(), segment=segment, word=shlex.quote)
+    made.filters.update(Formats(language).filters(), segment=segment, word=shlex.quote, breakable=_breakable)
     made.globals.update(asset=asset, language=language, languages=LANGUAGES, tones=TONES)
     made.globals["faults"] = {entry.code: entry.sentence for entry in CATALOGUE if entry.rules}
     made.globals["remedies"] = REMEDIES
     for table, names in NAMES.items():
         made.globals[table] = {name: translations(language).ugettext(text) for name, text in names.items()}
     return made
+
+
+def _breakable(name: str) -> Markup:
+    """Return a code or a path that a line of a narrow column may break after each `_` and `.`."""
+    return Markup("<wbr>").join(re.split(r"(?<=[_.])", name))
 
 
 def rendered(template: str, language: Language, **values: Any) -> str:

@@ -77,7 +77,7 @@ LISTS = {
              " position) VALUES ('u' || %(t)s, 'O', 'support', '{NW}', 'active', now(), now(), %(n)s)"),
     ),
     "failures": Listed(
-        "/console/errors/?supplier=NW", "Failed imports", r"<code>p(\d{4})\.x</code>", 50,
+        "/console/errors/?supplier=NW", "Failed imports", r"<code>p(\d{4})\.<wbr>x</code>", 50,
         _sql(_FAILURE.replace("%(code)s", "'blank'")),
     ),
     "runs": Listed(
@@ -87,7 +87,7 @@ LISTS = {
              " now(), 1, 0, 0)", is_last_first=True),
     ),
     "refusals": Listed(
-        "/console/errors/", "Refused requests", r"<code>r(\d{4})\.x</code>", 50,
+        "/console/errors/", "Refused requests", r"<code>r(\d{4})\.<wbr>x</code>", 50,
         _sql("INSERT INTO error_statistics VALUES ('NW', '2999-01-01', 'request', 'blank', 'r' || %(t)s || '.x',"
              " %(d)s / 7)"),
     ),

@@ -105,7 +105,8 @@ def test_a_list_of_one_problem_shows_that_problem_with_its_field(book: Ledger, v
         browser = visit(language="de")
         page = browser.get("/console/imports/", params=chosen).text
         [row] = re.findall(r"<tr>(?:(?!</tr>).)*M-1</a>.*?</tr>", page, re.DOTALL)
-        assert f"<code>{code}</code> in <code>{path}</code>" in row
+        code_and_path = f"<code>{code}</code> in <code>{path}</code>"
+        assert code_and_path.replace("_", "_<wbr>").replace(".", ".<wbr>") in row
         assert german in row
         assert "account_failed_validation" not in row
         [line] = [

@@ -192,7 +192,8 @@ def send(browser: Browser, path: str, fields: dict[str, Any] | None = None, *, a
 def words_of(page: str) -> str:
     """Return the text of a page, without its markup."""
     body = page.partition("<main")[2] or page
-    return " ".join(unescape(re.sub(r"<[^>]+>", " ", body.partition(">")[2])).split())
+    text = body.partition(">")[2].replace("<wbr>", "")
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", text)).split())
 
 
 def create_supplier(ledger: Ledger, code: str) -> None:
