@@ -2,6 +2,7 @@
 
 import ast
 import re
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from importlib.metadata import distributions
@@ -104,6 +105,14 @@ def test_every_package_is_in_the_distribution_and_in_the_image() -> None:
     assert named == {name for name in present if name.split(".")[0] not in unlisted}
     image = (ROOT / "Containerfile").read_text()
     assert all(f"COPY {name} {name}\n" in image for name in named if "." not in name)
+
+
+def test_every_folder_of_the_repository_is_in_its_readme() -> None:
+    """Files that a test has left, and that were committed by mistake, are found by their folder."""
+    listed = subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=False, cwd=ROOT)
+    folders = {file.partition("/")[0] for file in listed.stdout.splitlines() if "/" in file and file[0] != "."}
+    readme = (ROOT / "README.md").read_text()
+    assert [folder for folder in folders if f"`{folder}/`" not in readme] == []
 
 
 def test_documents_are_wrapped_at_100_characters_tables_and_blocks_excepted() -> None:
