@@ -20,6 +20,7 @@ def test_every_source_of_rules_and_shapes_counts() -> None:
         path.relative_to(ROOT).as_posix() for package in PACKAGES for path in (ROOT / package).rglob("*.py")
     }
     assert edition_of(sources()) == market.EDITION
+    assert len(market.EDITION) == 16
 
 
 @pytest.mark.parametrize(
