@@ -43,6 +43,9 @@ BARS = (
 """Rows (name, measurement, compared with, least ratio). Each peer is compared with a measurement of as many processes:
 Django REST framework has a worker for each core, FastAPI has one.
 """
+TRACED = ("create, traces on", "create, traces off")
+MAX_TRACING_RATIO = 1.03
+"""Largest ratio of the CPU time with traces to that without. Other load changes it less than accounts a second."""
 
 
 def main() -> None:
@@ -86,11 +89,13 @@ def measure_service(rounds: int, accounts: int | None, *, is_quick: bool) -> boo
 
 def ratios_of(measured: Mapping[str, Measured]) -> list[Bar]:
     """Return the ratios with their limits. Peers are missing if their libraries are not installed."""
-    return [
+    bars = [
         Bar(name, measured[numerator].rate / measured[denominator].rate, bar)
         for name, numerator, denominator, bar in BARS
         if numerator in measured and denominator in measured
     ]
+    traced = measured[TRACED[0]].microseconds["api"] / measured[TRACED[1]].microseconds["api"]
+    return [*bars, Bar("create, processor time of the api, traces on / off", traced, MAX_TRACING_RATIO, is_most=True)]
 
 
 def costs_of(measured: Mapping[str, Measured]) -> list[Bar]:
@@ -123,6 +128,7 @@ def measure_round(bench: Bench, accounts: int, number: int) -> dict[str, Measure
         "recorder": Measured(ledger_rate(bench.connections.database_url, number)),
         "create to PROCESSED": bench.processed(accounts),
         LARGE: bench.large_processed(),
+        **bench.creates_with_and_without_traces(),
         f"create at {STEADY_RATE}/s, workers running": bench.creates_among_workers(STEADY_RATE),
         READS: bench.status_reads(*READ_RATES),
     }

@@ -15,9 +15,10 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -43,6 +44,7 @@ from projections import FOLLOWING, INLINE
 from system.processors import usable_cores
 from system.shared_counts import counts_file
 from tests.support.running import free_port
+from tests.support.spans import receiver
 from workers.broker import redis_broker
 
 SUPPLIER = "NORDWIND"
@@ -117,6 +119,33 @@ class Bench:
         with self.apis() as port, self.working():
             self.warm_up(port)
             return self._measured(port, CREATE, rate=rate)
+
+    def creates_with_and_without_traces(self, pairs: int = 4, pieces: int = 5) -> dict[str, Measured]:
+        """Measure creates with traces on and off: two servers, loaded in turn for short periods (on, off, off, on).
+
+        Medians count, because noise of the machine changes a single piece by more than traces do. The first pieces of
+        each pair of servers warm up. Two equal processes also differ by more than traces cost, for as long as they
+        live: hence several pairs. Spans are sent to a receiver here, as many as by default.
+        """
+        self.settle()
+        names = ("create, traces on", "create, traces off")
+        measured: dict[str, list[Measured]] = {name: [] for name in names}
+        with receiver() as received:
+            on = {"OTEL_EXPORTER_OTLP_ENDPOINT": received.url}
+            off = {"OTEL_TRACES_EXPORTER": "none"}
+            environments = dict(zip(names, (on, off), strict=True))
+            for pair in range(pairs):
+                with ExitStack() as stack:
+                    ports = {
+                        name: stack.enter_context(self.server("cli.main", "api", "--port", environment=environment))
+                        for name, environment in (*environments.items(),)[:: 1 if pair % 2 else -1]
+                    }
+                    for piece in range(pieces + 1):
+                        for name in names if (piece + pair) % 2 == 0 else reversed(names):
+                            seconds = self._seconds / (pairs * pieces) * 4
+                            result = self._measured(ports[name], CREATE, seconds=seconds)
+                            measured[name] += [result] if piece else []
+        return {name: median(results) for name, results in measured.items()}
 
     def validations(self) -> Measured:
         """Measure validations by one api process, as the service runs it."""
@@ -330,9 +359,11 @@ class Bench:
         return fresh.api_key
 
     @contextmanager
-    def server(self, module: str, *arguments: str) -> Iterator[int]:
+    def server(
+        self, module: str, *arguments: str, environment: Mapping[str, str] = MappingProxyType({})
+    ) -> Iterator[int]:
         port = free_port()
-        with self._process([sys.executable, "-m", module, *arguments, str(port)]):
+        with self._process([sys.executable, "-m", module, *arguments, str(port)], more=environment):
             _wait_for(port)
             yield port
 
@@ -371,9 +402,14 @@ class Bench:
 
     @contextmanager
     def _process(
-        self, command: list[str], *, kind: str = "api", pass_fds: tuple[int, ...] = ()
+        self,
+        command: list[str],
+        *,
+        kind: str = "api",
+        pass_fds: tuple[int, ...] = (),
+        more: Mapping[str, str] = MappingProxyType({}),
     ) -> Iterator[psutil.Process]:
-        environment = self._environment()
+        environment = self._environment() | dict(more)
         with (self.folder / "servers.log").open("ab") as log:
             process = subprocess.Popen(
                 command, env=environment, stdout=log, stderr=log, pass_fds=pass_fds, start_new_session=True

@@ -105,7 +105,7 @@ def test_a_day_or_a_time_shows_what_was_known_then_and_before_it_that_nothing_wa
 ) -> None:
     stage(supplier, ACCOUNT)
     staged_at = supplier.history(STREAM)[0].recorded_at.astimezone(MARKET_TIME)
-    support.runner.run(asyncio.sleep(2.1))  # the loop goes on: Postgres waits for a client that it lets in
+    support.runner.run(asyncio.sleep(2.1))  # the event loop runs: Postgres waits for a client that it admits
     fails(supplier)
     assert 'type="datetime-local"' in support.get(PAGE).text
     then = support.get(PAGE, params={"as_of": f"{staged_at + timedelta(seconds=1):%Y-%m-%dT%H:%M:%S}"})
