@@ -101,10 +101,11 @@ SET state = %(state)s, error = %(error)s, exit_code = %(code)s, output = %(outpu
     ended_at = CASE WHEN %(state)s IN ('ended', 'failed') THEN clock_timestamp() END
 WHERE step = %(step)s AND runner = %(runner)s AND state IN ('running', 'pausing')
 """
-_SELECT_OLD = """
+_LOCK_OLD = """
 SELECT book FROM books AS b
 WHERE key IS NOT NULL AND touched_at < clock_timestamp() - %s AND NOT EXISTS (
     SELECT FROM book_steps AS s WHERE s.book = b.book AND s.state IN ('waiting', 'running', 'pausing'))
+LIMIT 1 FOR UPDATE SKIP LOCKED
 """
 _IS_OWN = "SELECT FROM book_steps WHERE step = %s AND runner = %s AND state IN ('running', 'pausing')"
 _TOUCH = "UPDATE books SET touched_at = clock_timestamp() WHERE book = %s"
@@ -191,9 +192,9 @@ class BookSteps:
         sweep()
         while not self._stop.wait(EVERY_S):
             try:
-                self.erase_old()
                 while not self._stop.is_set() and self.run_next():
                     pass
+                self.erase_old()
                 supervision.works(NAME)
             except StoreUnavailable as error:
                 supervision.failed(NAME, error, is_waiting=True)
@@ -201,9 +202,16 @@ class BookSteps:
     def erase_old(self) -> None:
         """Erase books without a change or step for RETENTION."""
         with self._ledger.connection() as connection:
-            for (book,) in rows_of(connection, _SELECT_OLD, RETENTION):
-                with connection.transaction():
-                    erase_book(connection, book, "")
+            while self._erase_next(connection):
+                pass
+
+    def _erase_next(self, connection: Connection[Any]) -> bool:
+        """Erase an old book, under the lock that its users take; return False if there is none."""
+        with connection.transaction():
+            old = rows_of(connection, _LOCK_OLD, RETENTION)
+            for (book,) in old:
+                erase_book(connection, book, "")
+        return bool(old)
 
     def run_next(self) -> bool:
         """Run the next step that waits; return False if none does."""

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, LiteralString
 
 import msgspec
 from psycopg import Connection
@@ -212,7 +212,7 @@ class Books:
                     f"A book must have at most {MAX_FILES} files and 10 GB.",
                     f"Ein Bestand darf höchstens {MAX_FILES} Dateien und 10 GB haben.",
                 )
-            connection.execute(_DELETE_UNFINISHED, (book, name))
+            _delete(connection, _DELETE_UNFINISHED, book, name)
             connection.execute(_INSERT_FILE, (book, name, size, "", version))
             return 0
 
@@ -260,10 +260,7 @@ class Books:
         data = text.encode()
         if len(data) > MAX_TEXT_BYTES:
             raise BookRefused("A text must have at most 1 MB.", "Ein Text darf höchstens 1 MB haben.")
-        with self._ledger.connection() as connection:
-            if book_within(connection, reach, book) is not None:
-                connection.execute(_DELETE_UNFINISHED, (book, name))
-        self.begin(reach, book, name, len(data))
+        self.begin(reach, book, name, len(data), is_new=True)
         if data:
             self.add(reach, book, name, 0, data, is_last=True)
         self.finish(reach, book, name)
@@ -271,8 +268,8 @@ class Books:
     def delete_file(self, reach: Reach, book: str, name: str) -> None:
         """Delete a file, and an unfinished upload of its name."""
         with self._changing(reach, book) as (connection, _, _key):
-            connection.execute(_DELETE_UNFINISHED, (book, name))
-            connection.execute(_DELETE_WHOLE, (book, name))
+            _delete(connection, _DELETE_UNFINISHED, book, name)
+            _delete(connection, _DELETE_WHOLE, book, name)
 
     def start(self, reach: Reach, book: str, kind: StepKind, arguments: Mapping[str, str]) -> str:
         """Start a step, and return its id. A push that needs a second person is only proposed."""
@@ -426,13 +423,13 @@ def refuse_full(connection: Connection[Any], organisation: str, more: int) -> No
 
 def finish_file(connection: Connection[Any], book: str, name: str, file: int) -> None:
     """Make a received file whole. It replaces the file of its name."""
-    connection.execute(_DELETE_WHOLE, (book, name))
+    _delete(connection, _DELETE_WHOLE, book, name)
     connection.execute(_FINISH, (file_digest(connection, file), file))
 
 
 def new_file(connection: Connection[Any], book: str, name: str, size: int, step: str) -> int:
     """Begin a file that a step has written, and return its number."""
-    connection.execute(_DELETE_UNFINISHED, (book, name))
+    _delete(connection, _DELETE_UNFINISHED, book, name)
     return int(value_of(connection, _INSERT_FILE, book, name, size, step, ""))
 
 
@@ -443,8 +440,17 @@ def receive(connection: Connection[Any], file: int, received: int) -> None:
 def erase_book(connection: Connection[Any], book: str, by: str) -> None:
     """Delete the files and the key of a book, with its commands and outputs. The caller has a transaction."""
     connection.execute(_ERASE_STEPS, (book,))
-    connection.execute(_DELETE_FILES, (book,))
+    _delete(connection, _DELETE_FILES, book)
     connection.execute(_ERASE, (by, book))
+
+
+def _delete(connection: Connection[Any], statement: LiteralString, *values: str) -> None:
+    """Delete files without a time limit: the chunks of a large book take longer than other statements may.
+
+    The caller has a transaction.
+    """
+    connection.execute("SET LOCAL statement_timeout = 0")
+    connection.execute(statement, values)
 
 
 def name_of_upload(name: str, files: Collection[str]) -> str:

@@ -57,6 +57,8 @@ from schemas.sentence import Sentence
 IMPORTERS = frozenset(ROLES)
 """Roles that may prepare books."""
 AT_ONCE = 50
+ERASE_TIMEOUT_S = 60.0
+"""Longest wait of a page for the erasure of a book [seconds]. The erasure continues if it takes longer."""
 MAX_SHOWN_OUTPUT = 20_000
 """Characters of a step's output on the page of the book; the page of the step has all."""
 MAX_FAILURES_BYTES = 2_000_000
@@ -297,7 +299,7 @@ async def erase(visit: Visit) -> Response:
     """Delete all files of the book with its key. Imported accounts stay."""
     book, _ = await _book(visit)
     visit.require_confirmation(book.run)
-    await visit.written(_books(visit).erase, reach_of(visit), book.book)
+    await visit.written(_books(visit).erase, reach_of(visit), book.book, within_s=ERASE_TIMEOUT_S)
     return visit.redirect(f"{ROOT}/books/", notice=visit._(N_("The files of the book were erased.")))
 
 

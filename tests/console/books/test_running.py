@@ -22,6 +22,7 @@ from eventstore.log.ledger import Ledger
 from projections import INLINE
 from projections.auxiliary import books as stored
 from projections.auxiliary.books import MAX_HEAD_BYTES, MAX_TAIL_BYTES, Reach, Step
+from telemetry.supervision import supervision
 from tests.support.running import wait_for
 
 ANNA = Reach(organisation="Stadtwerke", suppliers=["ACME"], user_id="u_anna")
@@ -225,6 +226,35 @@ def test_old_books_are_erased(room: Room) -> None:
     room.execute("UPDATE books SET touched_at = now() - interval '31 days'")
     room.steps.erase_old()
     assert room.read(stored.files_of) == []
+
+
+def test_an_old_book_that_a_user_changes_meanwhile_is_not_erased(room: Room) -> None:
+    room.execute("UPDATE books SET touched_at = now() - interval '31 days'")
+    with psycopg.connect(room.urls.roles["api"]) as user:
+        user.execute(writing._LOCK_BOOK.encode(), (room.book,))
+        room.steps.erase_old()
+        user.execute(writing._TOUCH.encode(), (room.book,))
+    room.steps.erase_old()
+
+    assert len(room.read(stored.files_of)) == 2
+
+
+def test_steps_run_while_an_old_book_cannot_be_erased(room: Room) -> None:
+    room.execute(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$BEGIN RAISE EXCEPTION 'damaged' USING ERRCODE = 'data_corrupted'; END$$;"
+        " CREATE TRIGGER refuse BEFORE DELETE ON book_files FOR EACH ROW EXECUTE FUNCTION refuse();"
+        " UPDATE books SET touched_at = now() - interval '31 days'"
+    )
+    stranger = Reach(organisation="Elsewhere", suppliers=None, user_id="u_dora")
+    book = room.books.create(stranger, "ACME", "go")
+    room.books.write_text(stranger, book, "kunden.csv", TABLE)
+    room.books.start(stranger, book, "init", {"files": "kunden.csv"})
+
+    with room.steps.running(), psycopg.connect(room.urls.admin, autocommit=True) as connection:
+        ended = "SELECT FROM book_steps WHERE state = 'ended'"
+        wait_for(lambda: connection.execute(ended).rowcount > 0, "the step ends")
+        wait_for(lambda: [trouble.name for trouble in supervision.troubles()] == [running.NAME], "a trouble")
 
 
 def test_folders_of_ended_processes_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

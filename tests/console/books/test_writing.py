@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from console.books import writing
 from console.books.commands import BookRefused
 from console.books.writing import Books, name_of_upload
 from embedded.postgres import PostgresUrls
+from eventstore.log import recorder
 from eventstore.log.authority import AuthorityKey
 from eventstore.log.ledger import Ledger
 from eventstore.log.rows import rows_of
@@ -155,6 +157,30 @@ def test_an_erasure_deletes_files_key_and_commands_and_leaves_who_did_what(
     with pytest.raises(BookRefused):
         books.begin(ANNA, book, "a.csv", 1)
     assert books.create(ANNA, "ACME", "go-live") != book
+
+
+def test_files_that_take_long_to_delete_are_deleted(database: PostgresUrls, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder, "SESSION", recorder.SESSION.replace("'15s'", "'200ms'"))
+    with psycopg.connect(database.admin) as connection:
+        connection.execute(
+            "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$BEGIN PERFORM pg_sleep(0.4); RETURN OLD; END$$;"
+            " CREATE TRIGGER wait BEFORE DELETE ON book_files FOR EACH ROW EXECUTE FUNCTION wait()"
+        )
+    with closing(Ledger(database.roles["api"], views=INLINE)) as ledger:
+        books = Books(ledger, AUTHORITY)
+        book = books.create(ANNA, "ACME", "go-live")
+        for text in ("first", "second"):  # the second file replaces the first one
+            books.write_text(ANNA, book, "kunden.csv", text)
+        books.begin(ANNA, book, "kunden.csv", 3)
+        books.begin(ANNA, book, "kunden.csv", 4)
+        books.delete_file(ANNA, book, "kunden.csv")
+        books.write_text(ANNA, book, "kunden.csv", "third")
+
+        books.erase(ANNA, book)
+
+        with ledger.connection() as connection:
+            assert rows_of(connection, "SELECT FROM book_files") == []
 
 
 def test_uploads_end_before_the_limit_of_all_books_and_lose_nothing(
