@@ -7,6 +7,7 @@ from typing import Any
 
 from psycopg import Connection
 
+from api.access.auth import authentication_failed
 from console.access import cookies
 from console.access.visit import Visit
 from console.presentation.texts import N_
@@ -19,21 +20,30 @@ from projections.auxiliary.sessions import (
     end_session,
     end_sessions,
     forget_failures,
+    is_open,
     new_token,
     use_link,
 )
-from projections.auxiliary.user_details import set_password_hash
+from projections.auxiliary.user_details import UserDetails, has_password, set_password_hash
 
+PASSWORD_VOID = N_("The password was changed during the sign-in. Sign in with the new password.")
 LINK_VOID = N_("This link was used already or is older than 15 minutes. Ask for a new link.")
 
 
 async def begin(
-    visit: Visit, user_id: str, method: SignInMethod, *, link: str = "", throttle_keys: Sequence[str] = ()
+    visit: Visit,
+    user_id: str,
+    method: SignInMethod,
+    *,
+    link: str = "",
+    password_of: UserDetails | None = None,
+    throttle_keys: Sequence[str] = (),
 ) -> None:
     """Begin a new session, end the previous session, and set the cookie.
 
-    `link` is the token of a sign-in link, which becomes invalid. The failures counted under `throttle_keys` are
-    deleted. Raises ApiError 403 for a link that is no longer valid.
+    `link` is the token of a sign-in link, which becomes invalid. `password_of` is the user whose password was checked.
+    The failures counted under `throttle_keys` are deleted. Raises ApiError 403 for a link or password that is no longer
+    valid.
     """
     session, token, at = f"s_{secrets.token_hex(8)}", new_token(), now()
     old_session = visit.opened.session if visit.opened else ""
@@ -41,6 +51,8 @@ async def begin(
     def write_rows(connection: Connection[Any], events: Sequence[Recorded]) -> None:
         if link and not use_link(connection, link, at):
             raise visit.refusal(403, LINK_VOID)
+        if password_of is not None and not has_password(connection, password_of):
+            raise visit.refusal(403, PASSWORD_VOID)
         for name in throttle_keys:
             forget_failures(connection, name, at)
         end_session(connection, old_session)
@@ -64,10 +76,12 @@ async def end(visit: Visit) -> None:
 
 
 async def set_password(visit: Visit, password_hash: str, at: datetime) -> None:
-    """Store the new password and end the user's other sessions."""
+    """Store the new password and end the user's other sessions. Raises ApiError 401 if this session has ended."""
     user_id, session = visit.person.user_id, visit.person.session
 
     def write_rows(connection: Connection[Any], events: Sequence[Recorded]) -> None:
+        if not is_open(connection, session):
+            raise authentication_failed()
         set_password_hash(connection, visit.services.authority, user_id, password_hash, at)
         end_sessions(connection, user_id, keep=session)
 

@@ -24,7 +24,7 @@ from console.presentation.texts import LANGUAGES
 from eventstore.aggregates.user import UserSignedIn, stream_of
 from eventstore.clock import now
 from projections.auxiliary.sessions import Failures, count_try, link_user, undo_try
-from projections.auxiliary.user_details import details_by_email, details_of, renew_password_hash
+from projections.auxiliary.user_details import UserDetails, details_by_email, details_of, renew_password_hash
 
 MAX_EMAIL = 254
 admissions = HostLimit(2)
@@ -45,13 +45,13 @@ async def sign_in(visit: Visit) -> Response:
     if not visit.transport.is_safe_to_sign_in:
         return _form(visit, status=403)
     email, next_page = visit.form.text("email")[:MAX_EMAIL], visit.form.text("next")
-    user_id, waits = await _authenticate(visit, email, visit.form.secret("password"))
+    user, waits = await _authenticate(visit, email, visit.form.secret("password"))
     if waits:
         return _form(visit, email=email, next_page=next_page, waits_s=waits, status=429)
-    if not user_id:
+    if user is None:
         return _form(visit, email=email, next_page=next_page, is_wrong=True, status=403)
-    keys = ThrottleKeys.of(user_id, visit.transport.address)
-    await entry.begin(visit, user_id, "password", throttle_keys=[keys.account, keys.pair])
+    keys = ThrottleKeys.of(user.user_id, visit.transport.address)
+    await entry.begin(visit, user.user_id, "password", password_of=user, throttle_keys=[keys.account, keys.pair])
     return visit.redirect(next_page)
 
 
@@ -99,10 +99,10 @@ async def choose_password(visit: Visit) -> Response:
     password_error, waits = "", 0
     if await _needs_current_password(visit):
         current = visit.form.secret("former")
-        user_id, waits = await _authenticate(visit, visit.person.email, current, only_user=visit.person.user_id)
+        user, waits = await _authenticate(visit, visit.person.email, current, only_user=visit.person.user_id)
         if waits:
             password_error = visit._("Too many failed attempts. Try again in %(seconds)s seconds.", seconds=waits)
-        elif not user_id:
+        elif user is None:
             password_error = visit._("The current password is wrong.")
     if password_error:
         return await _password_form(visit, password_error, 429 if waits else 403)
@@ -125,8 +125,10 @@ async def sign_out(visit: Visit) -> Response:
     return visit.redirect(f"{ROOT}/sign-in/")
 
 
-async def _authenticate(visit: Visit, email: str, password: str, *, only_user: str = "") -> tuple[str, int]:
-    """Return the id of the user with this address and password, "" for none, and the seconds until the next try.
+async def _authenticate(
+    visit: Visit, email: str, password: str, *, only_user: str = ""
+) -> tuple[UserDetails | None, int]:
+    """Return the user with this address and password, None for none, and the seconds until the next try.
 
     Users of several organisations may have the same address; `only_user` is the id of one of these users. Failures are
     counted for each user separately, so that no answer shows whether other users exist.
@@ -146,7 +148,7 @@ async def _authenticate(visit: Visit, email: str, password: str, *, only_user: s
         names = sorted({name for keys in keys_by_user.values() for name in keys.names})
         failures = await visit.read(count_try, names, at, lambda failures: not remaining_s(failures))
     if waits := remaining_s(failures):
-        return "", int(waits) + 1
+        return None, int(waits) + 1
     await asyncio.sleep(min(delay_s(failures, keys) for keys in keys_by_user.values()))
     allowed = [user_id for user_id, keys in keys_by_user.items() if not wait_s(failures, keys, at)]
     hashes = [by_id[user_id].password_hash if user_id else "" for user_id in allowed]
@@ -157,8 +159,8 @@ async def _authenticate(visit: Visit, email: str, password: str, *, only_user: s
             if is_outdated(details.password_hash):
                 password_hash = await hashed_password(password, host)
                 await visit.read(renew_password_hash, visit.services.authority, details, password_hash)
-            return details.user_id, 0
-    return "", 0
+            return details, 0
+    return None, 0
 
 
 def _known_of(person: Person) -> list[str]:

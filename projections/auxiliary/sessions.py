@@ -15,7 +15,7 @@ from psycopg import AsyncConnection, Connection
 from psycopg.rows import tuple_row
 
 from eventstore.log.authority import AuthorityKey
-from eventstore.log.rows import fetch_rows, fetch_struct
+from eventstore.log.rows import fetch_rows, fetch_struct, rows_of
 
 SESSION_LASTS = timedelta(hours=8)
 LINK_LASTS = timedelta(minutes=15)
@@ -129,6 +129,11 @@ def begin_session(
     row |= {"expires_at": at + SESSION_LASTS}
     mac = authority.mac(_SESSION, token_sha256(token).hex(), session, user_id, at, at + SESSION_LASTS)
     connection.execute(_INSERT_SESSION, row | {"mac": mac})
+
+
+def is_open(connection: Connection[Any], session: str) -> bool:
+    """Return whether the session has not ended, in the transaction of an event of its user."""
+    return bool(rows_of(connection, "SELECT FROM user_sessions WHERE session = %s", session))
 
 
 def end_session(connection: Connection[Any], session: str) -> None:

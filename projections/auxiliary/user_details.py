@@ -95,6 +95,12 @@ def set_password_hash(
     _set(connection, authority, user_id, at, password_hash=password_hash)
 
 
+def has_password(connection: Connection[Any], details: UserDetails) -> bool:
+    """Return whether the user has the same password still, in the transaction of an event of the user."""
+    present = structs_of(connection, UserDetails, _SELECT_NAMED, [details.user_id])
+    return any(user.password_number == details.password_number for user in present)
+
+
 async def renew_password_hash(
     connection: AsyncConnection[Any], authority: AuthorityKey, details: UserDetails, password_hash: str
 ) -> None:

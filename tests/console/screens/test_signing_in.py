@@ -3,6 +3,7 @@
 import asyncio
 import ipaddress
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import timedelta
 from typing import Any
@@ -10,17 +11,23 @@ from typing import Any
 import psycopg
 import pytest
 from argon2 import PasswordHasher
+from psycopg import Connection
 from starlette.requests import Request
 
 from console.access.passwords import HASHER, is_outdated
 from console.access.throttling import ThrottleKeys
 from console.access.transport import Transport
+from console.access.visit import Visit
+from console.screens import signing_in
 from embedded.postgres import PostgresUrls
+from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.user import (
     DisableUser,
     EnableUser,
     EndSessions,
     PasswordSet,
+    SessionsEnded,
+    SetPassword,
     SignIn,
     UserCreated,
     UserSignedIn,
@@ -28,8 +35,17 @@ from eventstore.aggregates.user import (
     stream_of,
 )
 from eventstore.clock import now
+from eventstore.events import Recorded
 from eventstore.log.ledger import Ledger
-from projections.auxiliary.sessions import SESSION_LASTS, Failures, count_try, new_token, token_sha256, undo_try
+from projections.auxiliary.sessions import (
+    SESSION_LASTS,
+    Failures,
+    count_try,
+    end_sessions,
+    new_token,
+    token_sha256,
+    undo_try,
+)
 from projections.auxiliary.user_details import details_by_openid, find_user_details, set_password_hash
 from tests.support.console import (
     AUTHORITY,
@@ -106,6 +122,64 @@ def test_who_has_a_password_types_it_to_choose_another(database: PostgresUrls, l
         answers = [send(anna, path, second | {"former": "guess"}).status_code for _ in range(6)]
         assert answers == [403] * 5 + [429]
     assert [type(recorded.event) for recorded in ledger.history(stream_of(user_id))].count(PasswordSet) == 3
+
+
+@pytest.mark.asvs("V7.4.3")
+def test_a_password_that_is_replaced_during_a_sign_in_signs_nobody_in(
+    ledger: Ledger, stranger: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user_id, fields = new_user(ledger, email="anna@example.org"), {"email": "anna@example.org", "password": PASSWORD}
+    _set_password(ledger, user_id, PASSWORD)
+    is_active = signing_in._is_active
+
+    async def then_replaced(visit: Visit, user_id: str) -> bool:
+        result = await is_active(visit, user_id)
+        _set_password(ledger, user_id, "three other words")
+        return result
+
+    with monkeypatch.context() as replacing:
+        replacing.setattr(signing_in, "_is_active", then_replaced)
+        assert send(stranger, "/console/sign-in/", fields).status_code == 403
+    assert COOKIE not in stranger.cookies
+    assert send(stranger, "/console/sign-in/", fields | {"password": "three other words"}).status_code == 303
+
+
+@pytest.mark.asvs("V7.4.3")
+@pytest.mark.parametrize("ending", [EndSessions(), SetPassword(session="s_other")])
+def test_a_session_that_ends_meanwhile_sets_no_password(
+    ledger: Ledger, stranger: Browser, monkeypatch: pytest.MonkeyPatch, ending: Command
+) -> None:
+    user_id = new_user(ledger)
+    send(stranger, f"/console/sign-in/{new_link(ledger, user_id)}/")
+    hashed = signing_in.hashed_password
+
+    async def hashed_late(password: str, host: str) -> str:
+        with closing(owner_of(ledger)) as owner:
+            owner.execute(
+                stream_of(user_id), ending, at=now(), by="t", write_rows=lambda rows, _: end_sessions(rows, user_id)
+            )
+        return await hashed(password, host)
+
+    monkeypatch.setattr(signing_in, "hashed_password", hashed_late)
+    answer = send(stranger, "/console/password/", {"password": PASSWORD, "again": PASSWORD})
+
+    assert answer.status_code == 401
+    last = ledger.history(stream_of(user_id))[-1]
+    assert isinstance(last.event, SessionsEnded | PasswordSet)
+    assert last.caused_by == "t"
+    with ledger.connection() as connection:
+        assert find_user_details(connection, user_id)[0].password_hash == ""
+
+
+def _set_password(ledger: Ledger, user_id: str, password: str) -> None:
+    """Set a password in a session of its own."""
+
+    def write_rows(connection: Connection[Any], events: Sequence[Recorded]) -> None:
+        set_password_hash(connection, AUTHORITY, user_id, HASHER.hash(password), now())
+        end_sessions(connection, user_id)
+
+    command = SetPassword(session="s_own")
+    ledger.execute(stream_of(user_id), command, at=now(), by=f"user:{user_id}", write_rows=write_rows)
 
 
 @pytest.mark.asvs("V3.7.2", "V7.2.1")
