@@ -39,6 +39,7 @@ STEP_ERRORS: Mapping[str, str] = {
     "killed": N_("The command needed more memory than a step has. Save large sheets as CSV, or divide the book."),
     "lost": N_("The service was stopped several times during this step. Ask the operator of the service."),
     "changed": N_("The files have changed since the approval. Start the step again."),
+    "not_approved": N_("A second person with the right to this step must approve it. Start the step again."),
     "rejected": N_("Another person has rejected the step."),
     "withdrawn": N_("The step was withdrawn."),
     "expired": N_("The step has waited or worked for too long. Resume the step."),

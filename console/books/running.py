@@ -253,8 +253,9 @@ class BookSteps:
         if step.attempt > MAX_ATTEMPTS or not step.is_timely:
             raise StepFailed("lost" if step.is_timely else "expired")
         with self._ledger.connection() as connection:
-            if step.kind == "push" and self._needs_second and not is_approved(connection, self._authority, step.step):
-                raise StepFailed("forged")
+            is_proposal = step.kind == "push" and self._needs_second
+            if is_proposal and not is_approved(connection, self._ledger, self._authority, step.step):
+                raise StepFailed("not_approved")
             files = [file for file in list_files(connection, step.book) if file.is_whole]
             if step.preview and preview_of(files, step.step, step.command) != step.preview:
                 raise StepFailed("changed")

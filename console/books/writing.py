@@ -48,7 +48,7 @@ from projections.auxiliary.books import (
     step_within,
     write_chunk,
 )
-from projections.auxiliary.step_tokens import StepRight
+from projections.auxiliary.step_tokens import MAY_RUN, ROLES, StepRight
 from workers.proposals import are_independent
 
 MAX_ALL_BYTES = 50_000_000_000
@@ -119,9 +119,13 @@ SET state = 'waiting', holder = %(user)s, mac = %(mac)s, expires_at = %(expires_
     ended_at = NULL, exit_code = NULL
 WHERE step = %(step)s AND (state = 'paused' OR state = 'failed' AND error NOT IN ('rejected', 'withdrawn'))
 """
-_SELECT_APPROVAL = """
-SELECT step, preview, user_id, approved_by, approved_at, approval FROM book_steps WHERE step = %s
-"""
+_SELECT_APPROVAL = f"""
+SELECT s.step, s.preview, s.user_id, s.approved_by, s.approved_at, s.approval
+FROM book_steps AS s
+JOIN books AS b USING (book)
+JOIN console_user AS u ON u.user_id = s.approved_by
+WHERE s.step = %s AND {MAY_RUN}
+"""  # noqa: S608 - constants
 _ERASE_STEPS = """
 UPDATE book_steps
 SET command = '', arguments = '{}', output = '', mac = '',
@@ -345,7 +349,11 @@ class Books:
             former = step_within(connection, book, step)
             if former is None or former.state not in ("paused", "failed"):
                 raise BookRefused("The step must be paused.", "Der Schritt muss angehalten sein.")
-            if former.kind == "push" and self._needs_second and not is_approved(connection, self._authority, step):
+            if (
+                former.kind == "push"
+                and self._needs_second
+                and not is_approved(connection, self._ledger, self._authority, step)
+            ):
                 raise BookRefused(
                     "A second person must approve the step. Start it again.",
                     "Eine zweite Person muss den Schritt genehmigen. Starten Sie ihn erneut.",
@@ -401,13 +409,13 @@ class Books:
         return found
 
 
-def is_approved(connection: Connection[Any], authority: AuthorityKey, step: str) -> bool:
-    """Return True if a second person has approved the step. `authority` has made the approval."""
-    [*found] = structs_of(connection, _Approved, _SELECT_APPROVAL, step)
+def is_approved(connection: Connection[Any], ledger: Ledger, authority: AuthorityKey, step: str) -> bool:
+    """Return True if a second person has approved the step, who may still run it. `authority` has made the approval."""
     return any(
         bool(approved.preview and approved.approved_at)
         and authority.is_mac(approved.approval, *_approval(approved, approved.approved_by, approved.approved_at))
-        for approved in found
+        and are_independent(ledger, approved.user_id, approved.approved_by)
+        for approved in structs_of(connection, _Approved, _SELECT_APPROVAL, step, [*ROLES])
     )
 
 

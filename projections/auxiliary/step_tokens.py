@@ -17,15 +17,19 @@ PREFIX = "ils_"
 ROLES = ("importer", "operator")
 """Roles of users who may run steps."""
 
-_SELECT = """
+MAY_RUN = """
+u.status = 'active' AND u.role = ANY(%s) AND u.organisation = b.organisation AND u.suppliers && ARRAY[b.supplier, '*']
+"""
+"""Condition that the user `u` may run steps of the book `b`. Its parameter is ROLES."""
+
+_SELECT = f"""
 SELECT s.step, s.kind, s.arguments, s.book, b.supplier, b.organisation, s.holder, s.expires_at, s.mac
 FROM book_steps AS s
 JOIN books AS b USING (book)
 JOIN console_user AS u ON u.user_id = s.holder
 WHERE s.step = %s AND s.state IN ('running', 'pausing') AND s.expires_at > clock_timestamp() AND b.key IS NOT NULL
-  AND u.status = 'active' AND u.role = ANY(%s) AND u.organisation = b.organisation
-  AND u.suppliers && ARRAY[b.supplier, '*']
-"""
+  AND {MAY_RUN}
+"""  # noqa: S608 - constants
 
 
 class StepRight(msgspec.Struct, frozen=True, kw_only=True):

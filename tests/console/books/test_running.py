@@ -295,7 +295,7 @@ def test_a_push_that_nobody_has_approved_is_not_run(room: Room) -> None:
 
     assert steps.run_next()
 
-    assert room.read(stored.steps_of)[0].error == "forged"
+    assert room.read(stored.steps_of)[0].error == "not_approved"
 
 
 def test_a_step_that_lasts_too_long_is_stopped(room: Room) -> None:

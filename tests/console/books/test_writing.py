@@ -17,6 +17,8 @@ from console.books import writing
 from console.books.commands import BookRefused
 from console.books.writing import Books, name_of_upload
 from embedded.postgres import PostgresUrls
+from eventstore.aggregates.user import CreateUser, stream_of
+from eventstore.clock import now
 from eventstore.log import recorder
 from eventstore.log.authority import AuthorityKey
 from eventstore.log.ledger import Ledger
@@ -97,7 +99,12 @@ def test_files_do_not_change_while_a_step_waits(books: Books) -> None:
     books.write_text(ANNA, book, "mapping.yaml", "a")
 
 
-def test_a_push_waits_for_another_person_who_sees_the_same_files(ledger: Ledger, read: Callable[..., Any]) -> None:
+def test_a_push_waits_for_another_person_who_sees_the_same_files(
+    ledger: Ledger, owner: Ledger, read: Callable[..., Any]
+) -> None:
+    for user_id in ("u_ben", "u_carl"):
+        command = CreateUser(organisation=BEN.organisation, role="importer", suppliers=("ACME",))
+        owner.execute(stream_of(user_id), command, at=now(), by="operator:test")
     books = Books(ledger, AUTHORITY, four_eyes=["push"])
     book = books.create(ANNA, "ACME", "go-live")
     upload(books, book, "book.ndjson", b"{}\n")

@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,6 +12,9 @@ from console.books.running import BookSteps
 from console.screens.books import FailureKind, _grouped
 from console.settings import ConsoleSettings
 from embedded.postgres import PostgresUrls
+from eventstore.aggregates.aggregate import Command
+from eventstore.aggregates.user import ChangeUserRole, DisableUser, IssueSignInLink, stream_of
+from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from projections import INLINE
 from projections.auxiliary.books import CHUNK_BYTES
@@ -25,7 +30,7 @@ from tests.support.console import (
     send,
     words_of,
 )
-from tests.support.databases import Admin
+from tests.support.databases import Admin, owner_of
 from tests.support.following import follow
 
 BOOKS = "/console/books/"
@@ -63,12 +68,9 @@ def upload(browser: Browser, book: str, name: str, content: bytes) -> int:
     return answer.status_code
 
 
-def run_steps(database: PostgresUrls) -> None:
-    api = Ledger(database.roles["api"], views=INLINE)
-    try:
-        assert BookSteps(api, AUTHORITY, url="http://127.0.0.1:1").run_next()
-    finally:
-        api.close()
+def run_steps(database: PostgresUrls, **settings: Any) -> None:
+    with closing(Ledger(database.roles["api"], views=INLINE)) as api:
+        assert BookSteps(api, AUTHORITY, url="http://127.0.0.1:1", **settings).run_next()
 
 
 @pytest.mark.promise("books-in-the-console")
@@ -228,6 +230,56 @@ def test_a_go_live_waits_for_another_person(anna: Browser, visit: Visit) -> None
     ben = visit("importer", suppliers=["NORDWIND"])
     assert send(ben, approve, at=book).status_code == 303
     assert "waits" in words_of(ben.get(book).text)
+
+
+@pytest.mark.promise("second-person")
+@pytest.mark.parametrize("settings", [ConsoleSettings(four_eyes=frozenset({"push"}))], ids=["four eyes"])
+@pytest.mark.parametrize(
+    ("command", "error"),
+    [
+        (None, "refused"),  # by importbook, since no api listens
+        (DisableUser(), "not_approved"),
+        (ChangeUserRole(role="auditor", suppliers=("NORDWIND",)), "not_approved"),
+        (ChangeUserRole(role="importer", suppliers=("ELSE",)), "not_approved"),
+    ],
+)
+def test_a_go_live_needs_an_approval_of_a_person_who_has_the_right_still(
+    anna: Browser, visit: Visit, ledger: Ledger, database: PostgresUrls, admin: Admin, command: Command, error: str
+) -> None:
+    book, second = new_book(anna), new_user(ledger, role="importer", suppliers=["NORDWIND"])
+    upload(anna, book, "book.ndjson", b"{}\n")
+    send(anna, f"{book}steps/", {"kind": "push", "main": "book.ndjson"}, at=book)
+    step = re.search(r"steps/(s_[0-9a-f]+)/reject/", anna.get(book).text)
+    assert step is not None
+    send(visit(user_id=second), f"{book}steps/{step[1]}/approve/", at=book)
+    if command is not None:
+        with closing(owner_of(ledger)) as owner:
+            owner.execute(stream_of(second), command, at=now(), by="operator:test")
+
+    run_steps(database, needs_second=True)
+
+    assert admin.execute("SELECT state, error FROM book_steps").fetchall() == [("failed", error)]
+
+
+@pytest.mark.promise("second-person")
+@pytest.mark.parametrize("settings", [ConsoleSettings(four_eyes=frozenset({"push"}))], ids=["four eyes"])
+def test_a_go_live_is_not_approved_by_who_could_then_sign_in_as_its_author(
+    anna: Browser, visit: Visit, ledger: Ledger, database: PostgresUrls, admin: Admin
+) -> None:
+    book, second = new_book(anna), new_user(ledger, role="importer", suppliers=["NORDWIND"])
+    upload(anna, book, "book.ndjson", b"{}\n")
+    send(anna, f"{book}steps/", {"kind": "push", "main": "book.ndjson"}, at=book)
+    step = re.search(r"steps/(s_[0-9a-f]+)/reject/", anna.get(book).text)
+    assert step is not None
+    send(visit(user_id=second), f"{book}steps/{step[1]}/approve/", at=book)
+    [(first,)] = admin.execute("SELECT user_id FROM book_steps").fetchall()
+    with closing(owner_of(ledger)) as owner:
+        link = IssueSignInLink(expires_at=now() + timedelta(minutes=15))
+        owner.execute(stream_of(first), link, at=now(), by=f"user:{second}")
+
+    run_steps(database, needs_second=True)
+
+    assert admin.execute("SELECT state, error FROM book_steps").fetchall() == [("failed", "not_approved")]
 
 
 def test_erased_files_are_gone(anna: Browser, admin: Admin) -> None:
