@@ -124,10 +124,10 @@ class OwnerTasks(Follower):
 
     def carry_out(self, task_id: str) -> None:
         """Carry out one task and record its result. Raises StoreUnavailable; the attempt continues later."""
-        attempt = self._attempt(task_id)
+        attempt, request = self._attempt(task_id), self._request(task_id)
         if attempt is None:
+            self._forget_uncreated(request)
             return
-        request = self._request(task_id)
         logger.info("owner's task begins", task=task_id, kind=request.kind)
         try:
             if not is_authentic(request, task_id, self._authority.is_mac):
@@ -149,9 +149,7 @@ class OwnerTasks(Follower):
                 else message_of(error)
             )
             logger.warning("owner's task failed", task=task_id, kind=request.kind, reason=type(error).__name__)
-            if request.kind == "user_create":
-                with self._owner_ledger() as ledger:
-                    forget_uncreated(ledger, request.arguments["user_id"])
+            self._forget_uncreated(request)
             self._end(task_id, FailOwnerTask(attempt=attempt, error=reason), None)
             return
         total, text = outcome.get("events", 0), msgspec.json.encode(outcome).decode()
@@ -160,6 +158,12 @@ class OwnerTasks(Follower):
             FinishOwnerTask(attempt=attempt),
             lambda connection, events: write_progress(connection, task_id, total, total, text),
         )
+
+    def _forget_uncreated(self, request: OwnerTaskRequested) -> None:
+        """Delete the details of a user whose creation has failed."""
+        if request.kind == "user_create":
+            with self._owner_ledger() as ledger:
+                forget_uncreated(ledger, request.arguments["user_id"])
 
     def _subjects(self, task_id: str, request: OwnerTaskRequested) -> Subjects:
         """Return the subjects of an approved proposal, and save them for a further attempt, which may find that a part

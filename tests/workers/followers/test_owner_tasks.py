@@ -362,6 +362,19 @@ def test_the_details_of_a_user_whose_creation_is_refused_are_deleted(ledger: Led
     assert not is_known(ledger)
 
 
+def test_the_address_of_a_user_whose_creation_was_given_up_can_be_used_again(
+    ledger: Ledger, tasks: Tasks, operator: str, database: PostgresUrls
+) -> None:
+    wanted = {"organisation": "X", "role": "operator", "suppliers": "*"}
+    task_id = tasks.request(operator, "user_create", **wanted, user_id=new_person(ledger))
+    for _ in range(3):
+        assert Tasks(ledger, database)._attempt(task_id) is not None  # each in a process of its own
+    tasks.carry_out(task_id)
+    assert tasks.task(task_id).status == "FAILED"
+
+    assert tasks.done(operator, "user_create", "2", **wanted, user_id=new_person(ledger)).status == "DONE"
+
+
 def test_a_link_that_was_used_is_not_written_again(ledger: Ledger, tasks: Tasks, operator: str) -> None:
     """The relay may die between its work and the event that records it."""
     user = new_user(ledger)
