@@ -194,16 +194,16 @@ async def download(visit: Visit) -> Response:
     if file is None:
         raise not_found()
     headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
-    query = partial(_chunk, book=book.book, name=name)
-    return await visit.services.lists.answer(visit, query, 0, _BYTES, headers)
+    return await visit.services.lists.answer(visit, partial(_chunk, file=file), 0, _BYTES, headers)
 
 
-async def _chunk(
-    connection: AsyncConnection[Any], number: int, book: str, name: str
-) -> tuple[Sequence[bytes], int | None]:
-    """Return a chunk of a file as a page of a list."""
-    chunk = await read_chunk(connection, book, name, number)
-    return ([], None) if chunk is None else ([chunk], number + 1)
+async def _chunk(connection: AsyncConnection[Any], number: int, file: BookFile) -> tuple[Sequence[bytes], int | None]:
+    """Return a chunk of a file as a page of a list. Raises ApiError 404 if the file was replaced meanwhile."""
+    if number >= file.chunks:
+        return [], None
+    if (chunk := await read_chunk(connection, file, number)) is None:
+        raise not_found()
+    return [chunk], number + 1
 
 
 @action("/books/{book}/files/{name}/delete/", roles=IMPORTERS)
@@ -246,7 +246,7 @@ async def source_rows(visit: Visit) -> Response:
     if file is None or not _has_lines(file) or not (number.isascii() and number.isdigit() and len(number) < 10):
         raise not_found()
     wanted = {1, *range(int(number) - _NEARBY, int(number) + _NEARBY + 1)}
-    lines = await _lines(visit, book.book, name, wanted)
+    lines = await _lines(visit, file, wanted)
     return visit.render(
         "book_rows.html", book=book, address=_address(book.book), name=name, line=int(number), lines=lines
     )
@@ -336,17 +336,17 @@ def _has_lines(file: BookFile) -> bool:
     return is_text and file.size <= MAX_SEARCHED_BYTES
 
 
-async def _chunks(visit: Visit, book: str, name: str) -> AsyncIterator[bytes]:
-    number = 0
-    while (chunk := await visit.read(read_chunk, book, name, number)) is not None:
+async def _chunks(visit: Visit, file: BookFile) -> AsyncIterator[bytes]:
+    for number in range(file.chunks):
+        if (chunk := await visit.read(read_chunk, file, number)) is None:
+            raise not_found()
         yield chunk
-        number += 1
 
 
-async def _lines(visit: Visit, book: str, name: str, wanted: set[int]) -> list[tuple[int, str]]:
+async def _lines(visit: Visit, file: BookFile, wanted: set[int]) -> list[tuple[int, str]]:
     """Return the beginnings of these lines of a file, with their numbers from 1."""
     found, number, rest = dict[int, bytes](), 1, b""
-    async for chunk in _chunks(visit, book, name):
+    async for chunk in _chunks(visit, file):
         ends = chunk.count(b"\n")
         if any(number <= line <= number + ends for line in wanted):
             *ended, rest = (rest + chunk).split(b"\n")

@@ -106,6 +106,11 @@ class BookFile(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
 
     @property
+    def chunks(self) -> int:
+        """Number of chunks of a whole file."""
+        return -(-self.size // CHUNK_BYTES)
+
+    @property
     def is_text(self) -> bool:
         """Return True for a file that a page can show and change."""
         return self.name.endswith((".yaml", ".yml", ".csv", ".txt", ".json")) and self.size <= 1_000_000
@@ -140,9 +145,9 @@ ORDER BY name, is_whole
 """
 _SELECT_FILE = f"{_SELECT_FILES.partition('ORDER')[0]} AND name = %s AND is_whole"
 _SELECT_CHUNK = """
-SELECT b.key, f.file, c.content
+SELECT b.key, c.content
 FROM books AS b JOIN book_files AS f USING (book) JOIN book_chunks AS c USING (file)
-WHERE b.book = %s AND f.name = %s AND f.is_whole AND c.number = %s AND b.key IS NOT NULL
+WHERE c.file = %s AND c.number = %s AND b.key IS NOT NULL
 """
 _SELECT_OUTPUT = """
 SELECT b.key, s.output FROM book_steps AS s JOIN books AS b USING (book)
@@ -221,23 +226,24 @@ async def output_of(connection: AsyncConnection[Any], book: str, step: str) -> s
     return unsealed(bytes(rows[0][0]), step, bytes(rows[0][1])).decode(errors="replace")
 
 
-async def read_chunk(connection: AsyncConnection[Any], book: str, name: str, number: int) -> bytes | None:
-    """Return a chunk of a whole file, counted from 0; None after the last, or if there is no such file."""
-    rows = await fetch_rows(connection, _SELECT_CHUNK, book, name, number)
+async def read_chunk(connection: AsyncConnection[Any], file: BookFile, number: int) -> bytes | None:
+    """Return a chunk of a file, counted from 0; None if the file was deleted or replaced meanwhile."""
+    rows = await fetch_rows(connection, _SELECT_CHUNK, file.file, number)
     if not rows:
         return None
-    key, file, content = rows[0]
-    return unsealed(bytes(key), f"{file}/{number}", bytes(content))
+    key, content = rows[0]
+    return unsealed(bytes(key), f"{file.file}/{number}", bytes(content))
 
 
 async def read_text(connection: AsyncConnection[Any], book: str, name: str, limit: int = 1_000_000) -> str | None:
     """Return the beginning of a whole file as text, at most `limit` bytes; None if there is no such file."""
-    if await file_of(connection, book, name) is None:
+    if (file := await file_of(connection, book, name)) is None:
         return None
-    parts, number, size = list[bytes](), 0, 0
-    while size < limit and (chunk := await read_chunk(connection, book, name, number)) is not None:
+    parts = list[bytes]()
+    for number in range(min(file.chunks, -(-limit // CHUNK_BYTES))):
+        if (chunk := await read_chunk(connection, file, number)) is None:
+            return None
         parts.append(chunk)
-        size, number = size + len(chunk), number + 1
     return b"".join(parts)[:limit].decode(errors="replace")
 
 
@@ -275,7 +281,7 @@ def write_chunk(connection: Connection[Any], key: bytes, file: int, number: int,
 
 def read_chunks(connection: Connection[Any], key: bytes, file: BookFile) -> Iterator[bytes]:
     """Yield the chunks of a file. Raises ValueError if one is missing or differs from its digest."""
-    for number in range((file.size + CHUNK_BYTES - 1) // CHUNK_BYTES):
+    for number in range(file.chunks):
         rows = rows_of(connection, _SELECT_CHUNKS, file.file, number)
         data = unsealed(key, f"{file.file}/{number}", bytes(rows[0][1])) if rows else b""
         if not rows or not hmac.compare_digest(digest_of(key, data), bytes(rows[0][2])):

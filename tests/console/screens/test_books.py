@@ -1,5 +1,6 @@
 """The importer's own pages, without script: uploads, mapping, steps, source rows, and who sees them."""
 
+import asyncio
 import re
 from collections.abc import Iterator
 from contextlib import closing
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 
 from console.books.running import BookSteps
+from console.books.writing import Books
+from console.screens import books as screen
 from console.screens.books import FailureKind, _grouped
 from console.settings import ConsoleSettings
 from embedded.postgres import PostgresUrls
@@ -17,7 +20,8 @@ from eventstore.aggregates.user import ChangeUserRole, DisableUser, IssueSignInL
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from projections import INLINE
-from projections.auxiliary.books import CHUNK_BYTES
+from projections.auxiliary import books as stored
+from projections.auxiliary.books import CHUNK_BYTES, Reach
 from tests.support.console import (
     AUTHORITY,
     App,
@@ -136,6 +140,28 @@ def test_a_large_file_is_uploaded_in_pieces_and_goes_on_after_an_interruption(an
     assert anna.request("PUT", f"{book}files/..%2Fa/?size=1", headers=token).status_code in (400, 404)
     assert anna.request("PUT", f"{book}files/a.csv/?size=x", headers=token).status_code == 400
     assert anna.request("PUT", f"{book}files/a.csv/?size=9999999999", headers=token).status_code == 400
+
+
+@pytest.mark.parametrize("change", ["replaced", "deleted"])
+def test_a_download_whose_file_is_replaced_meanwhile_is_cut_off(
+    anna: Browser, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    book, large = new_book(anna), bytes(CHUNK_BYTES + 1)
+    upload(anna, book, "kunden.csv", large)
+    address, users = f"{book}files/kunden.csv/", Books(ledger, AUTHORITY)
+    everybody = Reach(organisation="Nordwind Energie", suppliers=None, user_id="u_ben")
+
+    async def then_changed(connection: Any, *arguments: Any) -> bytes | None:
+        chunk = await stored.read_chunk(connection, *arguments)
+        if arguments[-1] == 0:
+            written = (users.write_text, "x") if change == "replaced" else (users.delete_file,)
+            await asyncio.to_thread(written[0], everybody, book.split("/")[-2], "kunden.csv", *written[1:])
+        return chunk
+
+    assert anna.get(address).content == large
+    monkeypatch.setattr(screen, "read_chunk", then_changed)
+    with pytest.raises(AssertionError):  # of httpx: the answer has no end
+        anna.get(address)
 
 
 def test_a_form_without_the_token_of_a_page_stores_nothing(anna: Browser) -> None:
