@@ -162,7 +162,7 @@ class Reconciling(Endpoint):
         """Compare a source's manifest with the platform, and sign a certificate if they balance."""
         state = await known_run(self._pool, request)
         manifest = await run_on_body(call.body, source_manifest, call.body)
-        added = await self._added(state, call)
+        added = await self._added(state, call, is_present=True)
         if isinstance(added, JobProgress):
             return _underway(request, added)
         totals = await self.record(state, added)
@@ -239,11 +239,11 @@ class Reconciling(Endpoint):
         refuse_large_answer(signed)
         return JsonResponse(signed)
 
-    async def _added(self, state: RunState, call: Call) -> Totals | JobProgress:
+    async def _added(self, state: RunState, call: Call, *, is_present: bool = False) -> Totals | JobProgress:
         """Return the totals of the run, or the job's progress if they are not ready within WAIT_S. Raises ApiError."""
         deadline = time.monotonic() + WAIT_S
         while True:
-            job = await self.job(state)
+            job = await self.job(state, is_present=is_present)
             await call.confirm()
             if job.has_ended and not job.error:
                 await read(self._pool, note_delivery, job.job)
@@ -256,10 +256,19 @@ class Reconciling(Endpoint):
                 return _progress(job, why or "")
             await asyncio.sleep(CHECK_EVERY_S)
 
-    async def job(self, state: RunState) -> Reconciliation:
-        """Return the job that computes the totals of a run, and start it if necessary. Raises ApiError."""
+    async def job(self, state: RunState, *, is_present: bool = False) -> Reconciliation:
+        """Return the job that computes the totals of a run, and start it if necessary. Raises ApiError.
+
+        With `is_present`, start it again if the run has changed since it was requested, as for a certificate.
+        """
         try:
-            return await read(self._pool, self._requested, state)
+            job = await read(self._pool, self._requested, state)
+            if is_present and job.has_ended and not job.error:
+                present = await read(self._pool, run_state, *state.key) or state
+                if job.reached != present.position:
+                    await read(self._pool, cancel, *state.key)
+                    job = await read(self._pool, self._requested, present)
+            return job
         except TooManyReconciliations:
             raise ApiError(503, _TOO_MANY, headers={"Retry-After": "10"}) from None
 

@@ -108,11 +108,12 @@ async def compare_run(visit: Visit) -> Response:
         Reconciling(visit.services),
         await run_on_body(body.encode(), source_manifest, body.encode()),
     )
-    job = await reconciling.job(state)
+    is_certificate = bool(visit.form.text("certificate"))
+    job = await reconciling.job(state, is_present=is_certificate)
     deadline = time.monotonic() + WAIT_S
     while not job.has_ended and time.monotonic() < deadline:
         await asyncio.sleep(CHECK_EVERY_S)
-        job = await reconciling.job(state)
+        job = await reconciling.job(state, is_present=is_certificate)
     if not job.has_ended or job.error:
         shown = Formats(visit.language).number
         text = N_(
@@ -123,7 +124,7 @@ async def compare_run(visit: Visit) -> Response:
         return visit.redirect(here, notice=visit._(text, **values))
     totals = await reconciling.record(state, msgspec.json.decode(job.totals, type=Totals))
     unequal = await run_on_body(body.encode(), unbalanced, manifest, totals)
-    if visit.form.text("certificate") and not unequal:
+    if is_certificate and not unequal:
         certificate = await reconciling.certified(state, manifest, totals, visit.organisation)
         certificate.headers["Content-Disposition"] = 'attachment; filename="certificate.json"'
         return certificate

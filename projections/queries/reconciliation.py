@@ -48,6 +48,8 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     """A job for requests. `totals` is JSON, and empty before the end of the job."""
 
     job: str
+    reached: int
+    """Position of the run's last event when the job was requested."""
     accounts: int
     accounts_done: int
     error: str
@@ -89,7 +91,7 @@ _IS_CLAIMED = """(r.worker <> 0 AND r.lease_until > clock_timestamp() AND EXISTS
 _OF_LOCKS = {"lock_class": locks.WORKERS}
 _IS_USABLE = """(ended_at IS NULL OR (ended_at > clock_timestamp() - %(fresh)s
     AND (delivered_at IS NULL OR reached = %(reached)s)))"""
-_COLUMNS = """job, accounts, accounts_done, error, ended_at IS NOT NULL AS has_ended,
+_COLUMNS = """job, reached, accounts, accounts_done, error, ended_at IS NOT NULL AS has_ended,
     CASE WHEN ended_at IS NULL THEN '' ELSE totals END AS totals,
     extract(epoch FROM clock_timestamp() - asked_at)::float8 AS seconds,
     extract(epoch FROM clock_timestamp() - worked_at)::float8 AS quiet_s"""

@@ -3,13 +3,17 @@
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import psycopg
 import pytest
 
+from eventstore.log.ledger import Ledger
 from importledger_client.manifest import account_digest
+from projections import INLINE
 from projections.platform.totals import BUCKETS, bucket_of
+from projections.retention.reverting import Selection, revert
 from tests.support.bulk import bulk, ndjson, wait_until_processed
 from tests.support.importing import Answer
 from tests.support.make import an_account, encoded
@@ -69,6 +73,35 @@ def test_a_certificate_is_signed_or_refused_and_its_totals_are_those_of_the_tabl
     refused = asked_again(importer, "POST", "certificate/", totals | {"customers": 0})
     assert (refused.status, refused.body["code"]) == (409, "not_balanced")
     assert [error["attr"] for error in refused.body["errors"]] == ["customers"]
+
+
+@pytest.mark.promise("certificate-rests-nothing-old")
+def test_no_certificate_is_signed_for_totals_from_before_a_revert(service: RunningService, importer: Importer) -> None:
+    account, path = an_account(importer.supplier, 9), f"{RUNS}/{importer.supplier}/undone"
+    bulk(importer, ndjson(account), "?run=undone")
+    wait_until_processed(importer, account)
+
+    def certificate() -> Answer:
+        answers: list[Answer] = []
+
+        def is_answered() -> bool:
+            answers.append(importer.request("POST", f"{path}/certificate/", manifest)[0])
+            return answers[-1].status != 202
+
+        wait_for(is_answered, "a worker has added it up")
+        return answers[-1]
+
+    manifest = {"accounts": 1}
+    wait_for(lambda: importer.request("GET", f"{path}/totals/")[0].body.get("accounts") == 1, "it is counted")
+    manifest = importer.request("GET", f"{path}/totals/")[0].body
+    assert certificate().status == 200
+    with psycopg.connect(admin_url(service), autocommit=True) as connection:
+        # as if the job had ended and nobody had asked for its result yet
+        connection.execute("UPDATE reconciliations SET delivered_at = NULL, ended_at = clock_timestamp()")
+    with closing(Ledger(admin_url(service), views=INLINE)) as owner:
+        revert(owner, Selection(supplier=importer.supplier, run="undone"), "sent by mistake", by="operator:test")
+
+    assert certificate().status == 409
 
 
 @pytest.mark.promise("get-run-totals-post-run", "post-run-totals-cancel")
