@@ -11,12 +11,11 @@ from functools import partial
 
 from api.http.database import with_timeout
 from api.http.shared_runs import SharedRuns
-from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from eventstore.operations.fitness import Durability
 
 SETTLED_AFTER = timedelta(minutes=2)
-"""Longest time from an event's `recorded_at` to its commit, plus the difference between the clocks of two machines."""
+"""Longest time from an event's `recorded_at` to its commit, plus the difference between the clocks of two servers."""
 
 
 class Acknowledgements:
@@ -49,6 +48,10 @@ class Acknowledgements:
         return changed_at is not None and until is not None and changed_at < until - SETTLED_AFTER
 
     async def _replicate(self) -> None:
-        began_at = now()
-        await asyncio.to_thread(self._ledger.wait_for_standby)
-        self._replicated_until = began_at
+        self._replicated_until = await asyncio.to_thread(self._wait)
+
+    def _wait(self) -> datetime:
+        """Wait for the standby, and return the database's time before the wait."""
+        began_at = self._ledger.time()
+        self._ledger.wait_for_standby()
+        return began_at

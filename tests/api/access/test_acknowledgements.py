@@ -32,6 +32,21 @@ def test_what_was_read_is_not_acknowledged_while_no_standby_has_it(ledger: Ledge
     asyncio.run(confirm())
 
 
+@pytest.mark.promise("commit-standby-never-acknowledged")
+def test_a_clock_of_the_api_that_is_ahead_acknowledges_nothing(
+    ledger: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("api.access.acknowledgements.now", lambda: now() + timedelta(minutes=10), raising=False)
+    acknowledgements = Acknowledgements(ledger, "replicated")
+
+    async def confirm() -> None:
+        await acknowledgements.confirm()
+        with missing_standby(database), pytest.raises(StoreUnavailable):
+            await acknowledgements.confirm(now())
+
+    asyncio.run(confirm())
+
+
 def test_a_cancelled_wait_confirms_nothing(ledger: Ledger, database: PostgresUrls) -> None:
     acknowledgements = Acknowledgements(ledger, "replicated")
 
