@@ -356,6 +356,7 @@ def _taking_back(code: str, externals: Sequence[str], plan: _Plan) -> WriteRows:
     """Return a function that deletes the data of the plan's accounts outside of the log, if the facts are unchanged."""
 
     def take_back(connection: Connection[Any], events: Sequence[Recorded]) -> None:
+        connection.execute("SET LOCAL statement_timeout = 0")  # large accounts take longer to delete
         _be_alone(connection, code)
         connection.execute("SELECT pg_advisory_xact_lock_shared(%s)", (locks.PLATFORM,))
         if value_of(connection, _IS_BEHIND, code):

@@ -21,6 +21,7 @@ from eventstore.aggregates.run import ReplayAccounts
 from eventstore.aggregates.run import stream_of as run_stream
 from eventstore.clock import now
 from eventstore.events import recorded_of
+from eventstore.log import recorder
 from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.ledger import Ledger
 from eventstore.log.rows import rows_of
@@ -390,6 +391,20 @@ def test_a_record_waits_for_a_revert_and_finds_its_account_gone(ledger: Ledger, 
     thread.join(30)
     assert has_waited.is_set()
     assert not wrote
+
+
+def test_accounts_that_take_long_to_delete_are_reverted(
+    ledger: Ledger, database: PostgresUrls, admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    push(ledger, 1)
+    admin.execute(
+        "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM pg_sleep(0.6); RETURN OLD; END$$;"
+        " CREATE TRIGGER wait BEFORE DELETE ON platform.service_account FOR EACH ROW EXECUTE FUNCTION wait()"
+    )
+    monkeypatch.setattr(recorder, "SESSION", recorder.SESSION.replace("'15s'", "'300ms'"))
+    with closing(Ledger(database.admin, views=INLINE)) as owner:
+        assert revert(owner, RUN, "r", by="t").reverted == 1
+    assert on_the_platform(admin)["service_account"] == []
 
 
 def test_a_worker_that_is_late_cannot_bring_an_account_back(ledger: Ledger, owner: Ledger, admin: Admin) -> None:
