@@ -277,6 +277,7 @@ def _switch(
     present = _present(connection, projection.home, projection.tables)
     connection.execute(f"SET LOCAL lock_timeout = '{VACUUM_TIMEOUT}'")
     live = lock_live_version(connection, name) if _live(connection, name) else None
+    wait_for_erasures(connection)  # an erasure erases from the versions and tables that it has found
     # This lock conflicts only with vacuums: without it, a long vacuum would outlast every try.
     for schema, tables in ((projection.home, present), (chosen.schema, projection.tables)):
         for table in tables:
@@ -356,6 +357,7 @@ def drop_version(connection: Connection[Any], projection: Projection, version: i
     if connection.closed:
         return
     with connection.transaction():
+        wait_for_erasures(connection)  # an erasure erases from the tables that it has found
         schema = Identifier(schema_of(projection.name, version))
         connection.execute(SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(schema))
         _forget(connection, projection, version)

@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
@@ -20,14 +20,17 @@ from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from projections import INLINE, MARKET, PLATFORM, PROJECTIONS
 from projections.auxiliary.refused_attempts import Attempt, write_attempts
+from projections.retention import erasure
 from projections.retention.erasure import erase, erase_contacts
 from projections.retention.reverting import Selection, revert
 from projections.versions import versions as module
+from projections.versions.build import administrator
 from projections.versions.compare import verify
 from projections.versions.install import install
 from projections.versions.projection import Projection, Rows
-from projections.versions.versions import build_version, catch_up, switch, version_lock, versions
+from projections.versions.versions import build_version, catch_up, drop_version, switch, version_lock, versions
 from projections.views.account_search import ACCOUNT_SEARCH
+from projections.views.import_status import IMPORT_STATUS
 from tests.support.eventful_log import import_participant
 from tests.support.following import attach, follow
 from tests.support.make import an_account, changed, start
@@ -109,6 +112,42 @@ def test_every_version_forgets_and_can_be_switched_in(
             follow(log)
             assert verify(database.admin, admin, projection, limit=3).first == (), (projection.name, version)
     assert places(admin) == []
+
+
+@pytest.mark.parametrize("change", [drop_version, switch])
+@pytest.mark.parametrize("projection", [ACCOUNT_SEARCH, PLATFORM, IMPORT_STATUS], ids=lambda each: each.name)
+def test_a_version_that_is_dropped_or_switched_in_meanwhile_fails_no_erasure(
+    admin: Connection[Any],
+    log: Ledger,
+    database: PostgresUrls,
+    monkeypatch: pytest.MonkeyPatch,
+    projection: Projection,
+    change: Callable[..., Any],
+) -> None:
+    with version_lock(admin, projection):
+        built = build_version(database.admin, admin, projection)
+    has_tables, threads = erasure._has_tables, list[threading.Thread]()
+
+    def changing() -> None:
+        with administrator(database.admin) as connection, version_lock(connection, projection):
+            change(connection, projection, built.version)
+
+    def has_tables_still(connection: Connection[Any], schema: str, tables: Sequence[str]) -> bool:
+        if schema == built.schema and not threads:
+            threads.append(threading.Thread(target=changing))
+            found = has_tables(connection, schema, tables)
+            threads[0].start()
+            threads[0].join(1)
+            return found
+        return has_tables(connection, schema, tables)
+
+    monkeypatch.setattr(erasure, "_has_tables", has_tables_still)
+    erase_canary(database)
+    threads[0].join()
+
+    follow(log)
+    assert places(admin) == []
+    assert [version.state for version in versions(admin, projection.name)].count("live") == 1
 
 
 @pytest.mark.promise("erasing-reaches-every-version")
