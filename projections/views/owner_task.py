@@ -121,12 +121,12 @@ _SELECT_ONE = f"{_SELECT} WHERE t.task_id = %(task_id)s"
 _SELECT_OPEN = """
 SELECT task_id
 FROM (
-    SELECT task_id, status, requested_at, row_number() OVER (PARTITION BY user_id ORDER BY requested_at) AS turn
+    SELECT task_id, kind, status, requested_at, row_number() OVER (PARTITION BY user_id ORDER BY requested_at) AS turn
     FROM owner_task
     WHERE requested_at
         > (SELECT min(requested_at) FROM owner_task WHERE status IN ('REQUESTED', 'RUNNING')) - interval '1 hour'
 ) AS recent
-WHERE status IN ('REQUESTED', 'RUNNING')
+WHERE status IN ('REQUESTED', 'RUNNING') AND (kind ~ '^(key|user)_') = %(of_access)s
 ORDER BY turn, requested_at
 LIMIT 100
 """
@@ -217,9 +217,12 @@ async def owner_task(connection: AsyncConnection[Any], task_id: str) -> OwnerTas
     return await fetch_struct(connection, _task, _SELECT_ONE, task_id=task_id)
 
 
-def open_tasks(connection: Connection[Any]) -> list[str]:
-    """Read the ids of at most 100 unfinished tasks, in rounds of one task for each user."""
-    return [task_id for (task_id,) in rows_of(connection, _SELECT_OPEN)]
+def open_tasks(connection: Connection[Any], *, of_access: bool) -> list[str]:
+    """Read the ids of at most 100 unfinished tasks, in rounds of one task for each user.
+
+    With `of_access`, the tasks about keys and users, otherwise all other tasks.
+    """
+    return [task_id for (task_id,) in rows_of(connection, _SELECT_OPEN, of_access=of_access)]
 
 
 def _task(**values: Any) -> OwnerTask:

@@ -1,6 +1,7 @@
 """Owner's tasks: requests of users that need the rights of the database's owner, which only the relay has.
 
-Only one process executes tasks at a time, by an advisory lock, and checks the user's current rights before each task.
+Only one process executes tasks, by an advisory lock, and checks the user's current rights before each task. Tasks about
+keys and users do not wait for other tasks, of which one is executed at a time.
 Every task can be repeated: if the database is unavailable, a task is tried until it succeeds; if the process ends
 during three attempts, the task fails. A proposal, and each task of a kind in `four_eyes`, needs the approval of a
 second person. The digest of a proposal's preview is compared before the first change.
@@ -10,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -104,6 +106,8 @@ class OwnerTasks(Follower):
         self._authority = authority
         self._admin_url = admin_url
         self._verify_log = verify_log
+        self._others = threading.Thread()
+        """Thread of tasks that may take hours, so that tasks about keys and users do not wait for them."""
         self._begun: dict[str, int] = {}
         """Attempts that a lost database has interrupted, by task.
 
@@ -111,16 +115,41 @@ class OwnerTasks(Follower):
         """
 
     def work(self, connection: Connection[Any], stop: threading.Event) -> None:
-        while not stop.is_set():
-            names = {f"owner's task {task_id}": task_id for task_id in open_tasks(connection)}
-            due = next(filter(supervision.is_due, names), None)
-            supervision.works(self.name)
+        ends = threading.Event()
+        try:
+            while not stop.is_set():
+                due = _next_due(connection, of_access=True)
+                if due is not None:
+                    with supervision.part(_work_name(due), passes=ends_work(connection, StoreUnavailable)):
+                        self.carry_out(due)
+                elif not self._others.is_alive() and _next_due(connection, of_access=False) is not None:
+                    self._others = supervision.thread(
+                        "other owner's tasks", partial(self._carry_out_others, ends), ends
+                    )
+                supervision.works(self.name)
+                if due is None:
+                    stop.wait(PAUSE_S)
+                    follow.wait(connection)
+        finally:
+            ends.set()
+        if self._others.is_alive():
+            self._others.join()
+
+    def _carry_out_others(self, ends: threading.Event) -> None:
+        """Carry out the tasks that are not about keys or users, until none is due or this process stops to lead."""
+        while not ends.is_set():
+            try:
+                with self._ledger.connection() as connection:
+                    due = _next_due(connection, of_access=False)
+            except StoreUnavailable:
+                return  # the leader starts this again
             if due is None:
-                stop.wait(PAUSE_S)
-                follow.wait(connection)
-                continue
-            with supervision.part(due, passes=ends_work(connection, StoreUnavailable)):
-                self.carry_out(names[due])
+                return
+            try:
+                with supervision.part(_work_name(due), passes=lambda error: isinstance(error, StoreUnavailable)):
+                    self.carry_out(due)
+            except StoreUnavailable as error:
+                supervision.failed(_work_name(due), error, is_waiting=True)
 
     def carry_out(self, task_id: str) -> None:
         """Carry out one task and record its result. Raises StoreUnavailable; the attempt continues later."""
@@ -280,6 +309,16 @@ class OwnerTasks(Follower):
                 write_progress(connection, task_id, min(done, of or done), of)
 
         return save
+
+
+def _work_name(task_id: str) -> str:
+    return f"owner's task {task_id}"
+
+
+def _next_due(connection: Connection[Any], *, of_access: bool) -> str | None:
+    """Return the next open task whose pause after a failure is over."""
+    tasks = open_tasks(connection, of_access=of_access)
+    return next((task_id for task_id in tasks if supervision.is_due(_work_name(task_id))), None)
 
 
 class NotAuthentic(Exception):

@@ -1,5 +1,6 @@
 """Owner's tasks: each request of a user is carried out once, if the user has the right to make it."""
 
+import threading
 from contextlib import closing
 from datetime import timedelta
 from typing import Any
@@ -295,9 +296,32 @@ def test_tasks_of_users_take_turns(ledger: Ledger, tasks: Tasks, database: Postg
     first, *rest = [tasks.request(many, "heal", str(number), supplier="NW", external="1") for number in range(4)]
     other = tasks.request(few, "heal", supplier="NW", external="1")
     with psycopg.connect(database.roles["relay"], autocommit=True) as connection:
-        assert open_tasks(connection) == [first, other, *rest]
+        assert open_tasks(connection, of_access=False) == [first, other, *rest]
         tasks.carry_out(first)
-        assert open_tasks(connection) == [other, *rest]
+        assert open_tasks(connection, of_access=False) == [other, *rest]
+
+
+def test_keys_and_users_do_not_wait_for_other_tasks(
+    tasks: Tasks, operator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begins, ends = threading.Event(), threading.Event()
+
+    def verify_slowly(arguments: Any, progress: Any) -> dict[str, Any]:
+        begins.set()
+        assert ends.wait(60)
+        return {}
+
+    monkeypatch.setattr(tasks, "_verify_log", verify_slowly)
+    verification = tasks.request(operator, "log_verify")
+    with running(tasks.start):
+        assert begins.wait(60)
+        of_key = tasks.request(operator, "key_create", **NEW_KEY, suppliers="NW")
+        following = tasks.request(operator, "heal", supplier="NW", external="1")
+        wait_for(lambda: tasks.task(of_key).status == "DONE", "the key is created")
+        assert [tasks.task(task).status for task in (verification, following)] == ["RUNNING", "REQUESTED"]
+        ends.set()
+        wait_for(lambda: tasks.task(following).status == "DONE", "the other tasks follow")
+    assert tasks.task(verification).status == "DONE"
 
 
 def new_person(ledger: Ledger) -> str:
