@@ -14,7 +14,7 @@ from argon2 import PasswordHasher
 from psycopg import Connection
 from starlette.requests import Request
 
-from console.access.passwords import HASHER, is_outdated
+from console.access.passwords import HASHER, hashed_password, is_outdated
 from console.access.throttling import ThrottleKeys
 from console.access.transport import Transport
 from console.access.visit import Visit
@@ -151,14 +151,13 @@ def test_a_session_that_ends_meanwhile_sets_no_password(
 ) -> None:
     user_id = new_user(ledger)
     send(stranger, f"/console/sign-in/{new_link(ledger, user_id)}/")
-    hashed = signing_in.hashed_password
 
     async def hashed_late(password: str, host: str) -> str:
         with closing(owner_of(ledger)) as owner:
             owner.execute(
                 stream_of(user_id), ending, at=now(), by="t", write_rows=lambda rows, _: end_sessions(rows, user_id)
             )
-        return await hashed(password, host)
+        return await hashed_password(password, host)
 
     monkeypatch.setattr(signing_in, "hashed_password", hashed_late)
     answer = send(stranger, "/console/password/", {"password": PASSWORD, "again": PASSWORD})
