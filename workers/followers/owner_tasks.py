@@ -106,7 +106,7 @@ class OwnerTasks(Follower):
         self._authority = authority
         self._admin_url = admin_url
         self._verify_log = verify_log
-        self._others = threading.Thread()
+        self._others: threading.Thread | None = None
         """Thread of tasks that may take hours, so that tasks about keys and users do not wait for them."""
         self._begun: dict[str, int] = {}
         """Attempts that a lost database has interrupted, by task.
@@ -122,7 +122,7 @@ class OwnerTasks(Follower):
                 if due is not None:
                     with supervision.part(_work_name(due), passes=ends_work(connection, StoreUnavailable)):
                         self.carry_out(due)
-                elif not self._others.is_alive() and _next_due(connection, of_access=False) is not None:
+                elif not self._has_others() and _next_due(connection, of_access=False) is not None:
                     self._others = supervision.thread(
                         "other owner's tasks", partial(self._carry_out_others, ends), ends
                     )
@@ -132,8 +132,11 @@ class OwnerTasks(Follower):
                     follow.wait(connection)
         finally:
             ends.set()
-        if self._others.is_alive():
+        if self._others is not None:
             self._others.join()
+
+    def _has_others(self) -> bool:
+        return self._others is not None and self._others.is_alive()
 
     def _carry_out_others(self, ends: threading.Event) -> None:
         """Carry out the tasks that are not about keys or users, until none is due or this process stops to lead."""
