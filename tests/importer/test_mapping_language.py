@@ -14,7 +14,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from importledger_client import mapped_source
+from importledger_client import mapped_source, value_list
 from importledger_client.engine import Engine
 from importledger_client.mapping import MappingError
 from importledger_client.sources import Differs, Line, Unreadable
@@ -441,6 +441,35 @@ def test_a_list_of_values_is_written_filled_in_and_used(tmp_path: Path) -> None:
         ['="09"', "-"],
         ["'=x", "DIRECT"],
     ]
+
+
+def test_a_filled_in_list_outlives_a_list_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mapped(
+        tmp_path, NUMBER | {"sales_channel": {"column": "K", "table": "k"}}, {"t": "VKONT;K\n01;a\n"}, values="w.csv"
+    )
+    path = tmp_path / "w.csv"
+    path.write_text("table;value;target\nk;a;DIRECT\n", encoding="utf-8")
+    with monkeypatch.context() as patch:
+        patch.setattr(value_list, "_unchanged", lambda cell: 1 / 0)
+        assert importbook("map", "values", "m.yaml", "t.csv", at=tmp_path).returncode == 2
+    assert path.read_text(encoding="utf-8") == "table;value;target\nk;a;DIRECT\n"
+    assert importbook("map", "values", "m.yaml", "t.csv", at=tmp_path).returncode == 0
+    assert list_of(path)[1:] == [["k", "a", "DIRECT", '="01"', "1"]]
+    assert (path.stat().st_mode & 0o777, sorted(found.name for found in tmp_path.iterdir())) == (
+        0o600,
+        ["m.yaml", "t.csv", "w.csv"],
+    )
+
+
+def test_a_list_in_a_workbook_is_not_replaced_by_csv(tmp_path: Path) -> None:
+    mapped(
+        tmp_path, NUMBER | {"sales_channel": {"column": "K", "table": "k"}}, {"t": "VKONT;K\n01;a\n"}, values="w.xlsx"
+    )
+    refused = importbook("map", "values", "m.yaml", "t.csv", at=tmp_path)
+    assert (refused.returncode, "w.xlsx is a workbook, but the list is written as CSV" in refused.stderr) == (2, True)
+    assert not (tmp_path / "w.xlsx").exists()
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,13 @@ The list is written as CSV, and read from CSV or XLSX.
 """
 
 import csv
+import io
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from importledger_client.failures import neutral
+from importledger_client.failures import neutral, private_file
 from importledger_client.sources import Unreadable
 from importledger_client.tables.reading import Table
 from importledger_client.tables.table import TableSource
@@ -57,11 +58,13 @@ def read_list(path: Path) -> Entries:
 def write_list(path: Path, values: Iterable[CodeValue], entries: Mapping[str, Mapping[str, str]]) -> int:
     """Write the values of all lookup tables with their targets, and return the number of values without a target.
 
-    Targets of values that no longer occur stay in the list, with 0 rows.
+    Targets of values that no longer occur stay in the list, with 0 rows. The file has a temporary name until it is
+    complete, because people have filled in the earlier list.
     """
     found = {(value.table, _safe(value.value)): value for value in values}
     known = {(table, _safe(value)): target for table, targets in entries.items() for value, target in targets.items()}
-    with path.open("w", encoding="utf-8-sig", newline="") as file:
+    part = path.with_name(f".{path.name}.part")
+    with io.TextIOWrapper(private_file(part), encoding="utf-8-sig", newline="") as file:
         writer = csv.writer(file, delimiter=";")
         writer.writerow(_COLUMNS)
         for key in [*found, *(key for key in known if key not in found)]:
@@ -69,6 +72,7 @@ def write_list(path: Path, values: Iterable[CodeValue], entries: Mapping[str, Ma
             target = known.get(key)
             texts = [*key, NOTHING if target == "" else _safe(target or ""), _safe(example)]
             writer.writerow([*map(_unchanged, texts), rows])
+    part.replace(path)
     return len(found.keys() - known.keys())
 
 

@@ -76,6 +76,12 @@ def values(mapping: Path, file: str, output: Path | None) -> int:
     path = output or (Path(plan.values) if plan.values else None)
     if path is None:
         raise common.Stop("The list must have a name: pass -o, or name it in the mapping with `values: werte.csv`.")
+    if path.suffix.lower().startswith(".xls"):
+        raise common.Stop(
+            "{file} is a workbook, but the list is written as CSV: pass -o {new}, and name that file in the mapping.",
+            file=path,
+            new=path.with_suffix(".csv").name,
+        )
     known = read_list(path) if path.exists() else {}
     found = list(MappedSource([file], plan, mapping, None).code_values())
     missing = write_list(path, found, plan.tables | {name: plan.tables.get(name, {}) | known[name] for name in known})
