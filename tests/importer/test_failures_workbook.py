@@ -1,6 +1,7 @@
 """RUN.failures.xlsx: an importer's own rows come back from Excel as they were, with the wrong cells marked."""
 
 import csv
+import errno
 import json
 import re
 import tempfile
@@ -171,6 +172,23 @@ def test_a_row_that_excel_cannot_hold_is_left_out_unless_its_column_is_ignored(t
     _, [sentence] = write_workbook("r", tmp_path, {"A": WRONG, "B": WRONG})
     assert sentence.startswith("Account B is not in it: row 3, column N: Excel cannot hold")
     assert list(load_workbook(tmp_path / "r.failures.xlsx")["book"].values) == [("K", "N", "X"), ("A", "Groß", None)]
+
+
+def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store: Any = xlsxwriter.Workbook._store_workbook
+
+    def full(book: xlsxwriter.Workbook) -> None:
+        store(book)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (tmp_path / "book.ndjson").write_bytes(b'{"external_account_number":"K1"}\n')
+    save_note(Note("go", files=["book.ndjson"], pushed=["book.ndjson"]), tmp_path)
+    monkeypatch.setattr(xlsxwriter.Workbook, "_store_workbook", full)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OSError, match="No space left on device") as error:
+        write_workbook("go", tmp_path, {"K1": [FieldError("customers", "required", "Required.")]})
+    assert error.value.errno == errno.ENOSPC
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".importbook", "book.ndjson"]
 
 
 def test_more_columns_than_a_sheet_has_are_refused_and_no_file_is_written(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The two files of failures of a push: NDJSON to correct and send again, CSV to read in a spreadsheet."""
 
+import contextlib
 import csv
 import io
 import os
@@ -13,12 +14,15 @@ from msgspec import UNSET
 
 from importledger_client.answers import FieldError
 from importledger_client.sources import Unreadable
+from importledger_client.unfinished import private_folder
 
 _FORMULA = re.compile(r"""^(?=[\t\r\n])|(?:(?<=[;\t\r\n])|^)(?=[\s"']*[=+\-@＝＋－＠])""")
 COLUMNS = ("line", "number", "severity", "code", "path", "sentence", "value")
 ERROR, WARNING = "error", "warning"
 """Severities. The service accepts an account with only warnings, and only the CSV file lists it."""
 LONGEST_VALUE = 200
+UNFINISHED = ".importbook-"
+"""Prefix of the folders that hold files until they are complete."""
 
 
 class Failed(msgspec.Struct):
@@ -77,16 +81,20 @@ class FailureFiles:
 
     def __init__(self, run: str, folder: Path) -> None:
         self.ndjson, self.csv = ndjson_path(run, folder), csv_path(run, folder)
-        self._parts = [path.with_name(f".{path.name}.{os.getpid()}.part") for path in (self.ndjson, self.csv)]
+        self._stack = contextlib.ExitStack()
         try:
-            self._lines = private_file(self._parts[0])
+            parts = self._stack.enter_context(private_folder(UNFINISHED, folder))
         except PermissionError:
             raise Unreadable(
                 "A push must be able to write {file} into its working folder.", file=self.ndjson.name
             ) from None
+        self._parts = [parts / path.name for path in (self.ndjson, self.csv)]
+        self._lines = private_file(self._parts[0])
         self._table = io.TextIOWrapper(private_file(self._parts[1]), encoding="utf-8", newline="")
         self._rows = csv.writer(self._table)
         self._rows.writerow(COLUMNS)
+        self.is_stored = True
+        """False if the files could not be written, so that the earlier files stay."""
         self._counts = [0, 0]
         """Number of lines of the NDJSON file, and of rows of the CSV file."""
 
@@ -111,21 +119,27 @@ class FailureFiles:
                 row = (str(line), number or "", severity, problem.code, problem.attr, problem.detail, value)
                 self._rows.writerow([neutral(cell) for cell in row])
 
+    def flush(self) -> None:
+        """Write everything to the disk. Raises OSError, for example for a full disk."""
+        self._lines.flush()
+        self._table.flush()
+
     def close(self, *, is_whole: bool, keep: frozenset[Path], keeps_last: bool = False) -> None:
         """Rename the files, and remove empty files.
 
         Files in `keep`, which were pushed, stay unless `is_whole`. With `keeps_last`, the files of the last push stay
-        unchanged.
+        unchanged, and so they do if the disk is full.
         """
-        self._lines.close()
-        self._table.close()
-        for part, path, count in zip(self._parts, (self.ndjson, self.csv), self._counts, strict=True):
-            if count and not keeps_last and (is_whole or path.resolve() not in keep):
-                part.replace(path)
-            else:
-                part.unlink()
-                if is_whole and not count and path.resolve() not in keep:
+        with self._stack, contextlib.suppress(OSError):
+            self.is_stored = False
+            self._lines.close()
+            self._table.close()
+            for part, path, count in zip(self._parts, (self.ndjson, self.csv), self._counts, strict=True):
+                if count and not keeps_last and (is_whole or path.resolve() not in keep):
+                    part.replace(path)
+                elif is_whole and not count and path.resolve() not in keep:
                     path.unlink(missing_ok=True)
+            self.is_stored = True
 
 
 def _with_value(error: FieldError, account: Any) -> FieldError:

@@ -9,7 +9,6 @@ import collections
 import contextlib
 import itertools
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
@@ -22,6 +21,7 @@ from importledger_client.answers import FieldError
 from importledger_client.display import counted
 from importledger_client.display import number as shown_number
 from importledger_client.error_counts import ErrorCounts, kinds_of
+from importledger_client.failures import UNFINISHED
 from importledger_client.language import _, is_german, translatable
 from importledger_client.mapped import Cells
 from importledger_client.mapped_source import MappedSource, nearest
@@ -31,6 +31,7 @@ from importledger_client.sources import STDIN, Line, Source, Unreadable, account
 from importledger_client.tables.reading import Table
 from importledger_client.tables.table import Cell, Dated, TableSource
 from importledger_client.tables.workbook import sheets_of
+from importledger_client.unfinished import private_folder
 
 FIRST, ACCOUNTS = ("Fix first", "Zuerst beheben"), "accounts"
 """Titles in English and German: the first sheet, and the sheet of the accounts of an NDJSON book."""
@@ -165,12 +166,15 @@ def _written(path: Path) -> Iterator["_Workbook"]:
     """Yield a writer of a workbook. The file has a temporary name until it is complete."""
     import xlsxwriter
 
-    with tempfile.TemporaryDirectory(prefix=".importbook-", dir=path.parent) as folder:
-        part = Path(folder) / path.name
+    with private_folder(UNFINISHED, path.parent) as folder:
+        part = folder / path.name
         part.touch(0o600)
-        options = {"constant_memory": True, "tmpdir": folder, "strings_to_urls": False}
-        with xlsxwriter.Workbook(str(part), options) as book:
-            yield _Workbook(book)
+        options = {"constant_memory": True, "tmpdir": str(folder), "strings_to_urls": False}
+        try:
+            with xlsxwriter.Workbook(str(part), options) as book:
+                yield _Workbook(book)
+        except xlsxwriter.exceptions.FileCreateError as error:
+            raise (error.__context__ if isinstance(error.__context__, OSError) else error) from None
         part.replace(path)
 
 

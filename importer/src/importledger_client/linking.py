@@ -1,19 +1,18 @@
 """Propose joins of tables by columns with equal values."""
 
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 from importledger_client.engine import Engine, Link
 from importledger_client.tables.reading import Table
+from importledger_client.unfinished import private_folder
 from importledger_client.values import clean
 
 
 def links_of(tables: Mapping[str, Table]) -> list[Link]:
     """Return the join of each further table, parents first. A table without equal values has no join."""
-    with tempfile.TemporaryDirectory(prefix="importbook-") as folder, closing(Engine(Path(folder), tables)) as engine:
+    with private_folder("importbook-") as folder, closing(Engine(folder, tables)) as engine:
         for name, table in tables.items():
             kinds = {f"c{place}": "VARCHAR" for place in range(len(table.columns))}
             engine.fill(name, kinds, _rows(table))

@@ -9,6 +9,7 @@ import msgspec
 
 from importledger_client.failures import is_of_failures
 from importledger_client.sources import STDIN
+from importledger_client.unfinished import write_whole
 
 _FOLDER = ".importbook"
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
@@ -34,7 +35,7 @@ def save_note(note: Note, folder: Path) -> None:
     """Write a note. If the folder is not writable, no note is written."""
     with contextlib.suppress(OSError):
         (folder / _FOLDER).mkdir(exist_ok=True)
-        (folder / _FOLDER / f"{note.run}.json").write_bytes(msgspec.json.encode(note) + b"\n")
+        write_whole(folder / _FOLDER / f"{note.run}.json", msgspec.json.encode(note) + b"\n")
 
 
 def load_note(run: str, folder: Path) -> Note | None:

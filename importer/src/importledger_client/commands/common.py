@@ -155,6 +155,15 @@ def print_line(console: Console, *texts: str) -> None:
         console.print(visible(text), soft_wrap=True)
 
 
+def of_system(error: OSError) -> str:
+    """Return the sentence for an error of the operating system: the file, then the reason."""
+    if not error.strerror:
+        return str(error)
+    if not error.filename:
+        return f"{_(error.strerror)}."
+    return f"{error.filename}: {_(error.strerror)}."
+
+
 def report_kinds(console: Console, title: str, error_counts: ErrorCounts) -> None:
     """Print the title and the most frequent kinds. Print nothing for an empty tally."""
     if not error_counts.accounts:

@@ -12,9 +12,10 @@ import msgspec
 from importledger_client.answers import Suggestion
 from importledger_client.commands import NOTHING_DONE, OK, common
 from importledger_client.display import counted
-from importledger_client.failures import Failed, neutral, private_file, read_failures, shown, value_at
+from importledger_client.failures import UNFINISHED, Failed, neutral, private_file, read_failures, shown, value_at
 from importledger_client.language import _
 from importledger_client.protocol import encode
+from importledger_client.unfinished import private_folder
 
 NAMES = ("phone", "iban", "postcode", "malo", "melo", "date", "blanks")
 """Kinds of corrections, as the service names them."""
@@ -42,26 +43,27 @@ def fix(run: str, only: frozenset[str]) -> int:
     console, folder = common.out(), Path.cwd()
     book, table = folder / f"{run}.fixed.ndjson", folder / f"{run}.fixed.csv"
     accounts = changes = clean = 0
-    parts = [path.with_name(f".{path.name}.part") for path in (book, table)]
-    with (
-        private_file(parts[0]) as lines,
-        io.TextIOWrapper(private_file(parts[1]), encoding="utf-8", newline="") as rows,
-    ):
-        writer = csv.writer(rows)
-        writer.writerow(COLUMNS)
-        for failed in read_failures(run, folder):
-            account, made = _corrected(failed, only)
-            if not made:
-                continue
-            accounts, changes = accounts + 1, changes + len(made)
-            clean += len(made) == len(failed.errors)
-            lines.write(encode(account) + b"\n")
-            number = shown(value_at(account, "external_account_number"))
-            for attr, found in made:
-                cells = (number, attr, found.name, shown(found.before), found.value, found.sentence)
-                writer.writerow([neutral(cell) for cell in cells])
-    for part, path in zip(parts, (book, table), strict=True):
-        part.replace(path) if accounts else part.unlink()
+    with private_folder(UNFINISHED, folder) as unfinished:
+        parts = [unfinished / path.name for path in (book, table)]
+        with (
+            private_file(parts[0]) as lines,
+            io.TextIOWrapper(private_file(parts[1]), encoding="utf-8", newline="") as rows,
+        ):
+            writer = csv.writer(rows)
+            writer.writerow(COLUMNS)
+            for failed in read_failures(run, folder):
+                account, made = _corrected(failed, only)
+                if not made:
+                    continue
+                accounts, changes = accounts + 1, changes + len(made)
+                clean += len(made) == len(failed.errors)
+                lines.write(encode(account) + b"\n")
+                number = shown(value_at(account, "external_account_number"))
+                for attr, found in made:
+                    cells = (number, attr, found.name, shown(found.before), found.value, found.sentence)
+                    writer.writerow([neutral(cell) for cell in cells])
+        for part, path in zip(parts if accounts else (), (book, table), strict=False):
+            part.replace(path)
     if not accounts:
         sentence = _("run {run}: no refused account has a suggested correction of this kind.", run=run)
         common.print_line(console, sentence)

@@ -1,5 +1,6 @@
 """Entry point of importbook: its verbs, exit codes, and sentences for errors."""
 
+import contextlib
 import os
 import signal
 import sys
@@ -8,15 +9,13 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from importledger_client.commands import INTERRUPTED, NOTHING_DONE, OK, SOMETHING_WRONG
+from importledger_client.commands import INTERRUPTED, NOTHING_DONE, OK, OUTPUT_CLOSED, SOMETHING_WRONG
 from importledger_client.language import _
 
 
 def main() -> None:
     """Run a verb with the arguments of the process, and end the process with its exit code."""
     fail_without_values()
-    if hasattr(signal, "SIGPIPE"):
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     # handle the signal like Ctrl-C, so that temporary files are deleted, except below nohup
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
@@ -26,6 +25,8 @@ def main() -> None:
         _end(run())
     except KeyboardInterrupt:
         _end(INTERRUPTED)
+    except SystemExit:  # click and rich end like this; the signal SIGPIPE would leave temporary files
+        _end(OUTPUT_CLOSED)
 
 
 def run(words: Sequence[str] | None = None) -> int:
@@ -36,7 +37,7 @@ def run(words: Sequence[str] | None = None) -> int:
 
     translate_click()  # before the verbs: click translates some texts when an option is defined
 
-    from importledger_client.commands.common import Stop
+    from importledger_client.commands.common import Stop, of_system
     from importledger_client.commands.verbs import importbook, translated
     from importledger_client.display import visible
     from importledger_client.errors import ImportLedgerError
@@ -61,13 +62,6 @@ def run(words: Sequence[str] | None = None) -> int:
         return code if isinstance(code, int) else OK
     click.echo(f"importbook: {visible(sentence)}", err=True)
     return code
-
-
-def of_system(error: OSError) -> str:
-    """Return the sentence for an error of the operating system: the file, then the reason."""
-    if not error.filename or not error.strerror:
-        return str(error)
-    return f"{error.filename}: {_(error.strerror)}."
 
 
 def fail_without_values() -> None:
@@ -95,8 +89,9 @@ def unforeseen(error: BaseException) -> str:
 
 def _end(code: int) -> None:
     """End the process immediately, even if threads still wait for the service."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    with contextlib.suppress(OSError, AttributeError):  # a closed stream is None
+        sys.stdout.flush()
+        sys.stderr.flush()
     os._exit(code)
 
 

@@ -17,6 +17,7 @@ from importledger_client.manifest import FORMAT, sums_filled
 from importledger_client.mapped_source import MappedSource
 from importledger_client.notes import run_named_after, run_of_files
 from importledger_client.sources import STDIN, Line, Source, account_in
+from importledger_client.unfinished import write_whole
 
 _MOST_NAMED = 1000
 """Most lines that a manifest names because they are not accounts. Even one such line prevents a certificate."""
@@ -91,7 +92,7 @@ class Making:
         lost = {**_lost(tables), "lines_nowhere": self._bad[:_MOST_NAMED]}
         content = {"format": FORMAT, "source": _source(self.sources), "lines": counting.accounts + len(self._bad)}
         content |= {**counts, **{name: places for name, places in lost.items() if places}, **self._place()}
-        self._output.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+        write_whole(self._output, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
         _print_counts(console, counts, self._output)
         if counting.repeated:
             repeated = counted(counting.repeated, "account")

@@ -149,6 +149,7 @@ def _pushed(pushing: Pushing, client: "Client", progress: Progress, limit: Limit
                 if limit.is_passed(refused, pushing.receipts, is_end=False):
                     pushing.ending = _("Stopped: too many accounts were refused.")
                     return SOMETHING_WRONG
+            files.flush()
             pushing.is_whole = True
     except KeyboardInterrupt:
         pushing.ending = _("Interrupted. The service keeps what it has accepted; the same command again resumes here.")
@@ -156,9 +157,13 @@ def _pushed(pushing: Pushing, client: "Client", progress: Progress, limit: Limit
     except (ImportLedgerError, Unreadable) as error:
         pushing.ending = str(error)
         return SOMETHING_WRONG if pushing.receipts or isinstance(error, Differs) else NOTHING_DONE
+    except OSError as error:
+        pushing.ending = common.of_system(error)
+        return SOMETHING_WRONG if pushing.receipts else NOTHING_DONE
     finally:
         keep = frozenset(Path(name).resolve() for name in pushing.files)
         files.close(is_whole=pushing.is_whole, keep=keep, keeps_last=pushing.has_no_supplier)
+        pushing.has_files = files.is_stored
         pushing.save_note()
     if not pushing.receipts:
         files_sent = ", ".join(pushing.files)
@@ -198,11 +203,11 @@ def _report(console: Console, pushing: Pushing) -> None:
         reason = pushing.supplier_sentence
         sentence = _("Refused for the supplier: {reason} Files of the run stay as they are.", reason=reason)
         common.print_line(console, sentence)
-    elif pushing.error_counts.accounts:
+    elif pushing.error_counts.accounts and pushing.has_files:
         sentence = _("Fix these accounts in {failures}; {table} lists every error.", failures=failures, table=table)
         common.print_line(console, sentence)
     common.report_kinds(console, _("Most frequent warnings:"), pushing.warned)
-    if pushing.warned.accounts:
+    if pushing.warned.accounts and pushing.has_files:
         sentence = _("Accounts with warnings are accepted; {table} lists every warning.", table=table)
         common.print_line(console, sentence)
     if pushing.ending:
@@ -217,7 +222,7 @@ def _next_command(pushing: Pushing, code: int) -> list[str]:
         return []
     if mapping and not pushing.receipts:
         return ["map", "check", mapping, files[0]]
-    if code == INTERRUPTED or (pushing.ending and not pushing.summary.refused):
+    if code == INTERRUPTED or (pushing.ending and not (pushing.summary.refused and pushing.has_files)):
         words = common.words_of(mapping=mapping, supplier=pushing.supplier, mode=pushing.mode)
         return ["push", *files, *words, "--run", pushing.run] if files != [STDIN] else []
     if pushing.has_no_supplier:

@@ -23,6 +23,7 @@ from importledger_client.language import _, translatable
 from importledger_client.manifest import FORMAT, SHOWN_COUNTS, sums_filled
 from importledger_client.protocol import NOT_UNDERSTOOD
 from importledger_client.sources import Unreadable
+from importledger_client.unfinished import write_whole
 
 if TYPE_CHECKING:
     from importledger_client.client import Client
@@ -301,7 +302,7 @@ def _repair(console: Console, client: "Client", supplier: str, found: Sequence[F
 
 def _write(console: Console, certificate: Mapping[str, Any], manifest: Mapping[str, Any], run: str) -> None:
     as_json, as_page = Path(f"{run}.certificate.json"), Path(f"{run}.certificate.pdf")
-    as_json.write_bytes(msgspec.json.format(msgspec.json.encode(certificate), indent=2) + b"\n")
-    as_page.write_bytes(pdf_of(certificate, manifest))
+    write_whole(as_json, msgspec.json.format(msgspec.json.encode(certificate), indent=2) + b"\n")
+    write_whole(as_page, pdf_of(certificate, manifest))
     sentence = _("The signed certificate is {file}; {page} is for reading.", file=as_json, page=as_page)
     common.print_line(console, f"BALANCED. {sentence}")
