@@ -1,6 +1,7 @@
 """`importbook push`, `watch`, `errors` and `profile` against a running service, with and without a terminal."""
 
 import csv
+import io
 import json
 import re
 import signal
@@ -10,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from importledger_client import Client
+from importledger_client import Client, failures
 from importledger_client.answers import RunError
 from importledger_client.book import ERRORS, book
 from tests.support.importbook import Verb, importbook
@@ -301,6 +302,40 @@ def test_an_interrupted_push_can_be_resumed(
     assert summary["replayed"] > 0
     assert summary["accepted"] + summary["replayed"] == ACCOUNTS
     assert processed(importer) == ACCOUNTS
+
+
+def test_an_account_that_occurs_twice_with_other_content_is_sent_once(
+    tmp_path: Path, importer: Importer, verb: Verb
+) -> None:
+    """Sent at the same time, either of them could win."""
+    (account,) = [entry.body for entry in book(importer.supplier, 1)]
+    other, same = account.replace(b'"billing_', b'"other":1,"billing_', 1), account
+    wrapped = b'{"payload":%s}' % other
+    (tmp_path / "book.ndjson").write_bytes(b"\n".join([account, other, same, other, wrapped]) + b"\n")
+    pushed = verb("push", "book.ndjson", "--run", "go", "--json")
+    assert pushed.returncode == 1
+    summary = json.loads(pushed.stdout)["summary"]
+    assert (summary["accepted"] + summary["replayed"], summary["refused"]) == (2, 3)
+    refused = [json.loads(line) for line in (tmp_path / "go.failures.ndjson").read_text().splitlines()]
+    assert [line["line"] for line in refused] == [2, 4, 5]
+    assert "an earlier line has it with other content" in refused[0]["errors"][0]["detail"]
+
+
+def test_a_full_disk_ends_a_push_with_its_summary_and_leaves_earlier_files(
+    tmp_path: Path, importer: Importer, verb: Verb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_book(tmp_path, importer.supplier, 3, spoilt=(2,))
+    assert verb("push", "book.ndjson", "--run", "go").returncode == 1
+    earlier = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    with monkeypatch.context() as patch:
+        patch.setattr(failures, "private_file", lambda path: io.BufferedWriter(io.FileIO("/dev/full", "w")))
+        pushed = verb("push", "book.ndjson", "--run", "go")
+    assert (pushed.returncode, pushed.stderr) == (1, "")
+    assert "replayed" in pushed.stdout
+    assert "Fix these accounts" not in pushed.stdout
+    assert pushed.stdout.endswith("No space left on device.\nnext:  importbook push book.ndjson --run go\n")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == earlier
+    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {".importbook"}
 
 
 def test_profile_shows_statistics_and_refusals_and_warnings(tmp_path: Path, importer: Importer, verb: Verb) -> None:

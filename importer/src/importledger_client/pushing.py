@@ -16,7 +16,7 @@ from importledger_client.failures import FailureFiles, is_of_failures
 from importledger_client.language import _
 from importledger_client.notes import Note
 from importledger_client.protocol import is_blank
-from importledger_client.sources import Line, Source, account_in, for_supplier, supplier_of
+from importledger_client.sources import Line, Source, account_in, for_supplier, identity_of, number_of, supplier_of
 
 _OF_SUPPLIER = frozenset({"invalid_choice", "import_supplier_migration_not_ongoing"})
 """Codes of refusals because the supplier is unknown to the service, or accepts no accounts at present."""
@@ -52,11 +52,15 @@ class Pushing:
         """Sentence on why the push has ended, "" after a complete push."""
         self.is_whole = False
         """True once all lines have receipts."""
+        self.has_files = True
+        """False if the files of failures could not be written."""
         self.refused_for_supplier = 0
         """Number of accounts that were refused because of their supplier."""
         self.supplier_sentence = ""
         self.on_line: Callable[[Line, Source], None] | None = None
         """Function that is called with each line before the line is sent."""
+        self._hashes = set[int]()
+        """Hashes of the numbers and contents of all accounts that were sent."""
         self._waiting_for_receipt = collections.deque[Line]()
 
     def lines_to_send(self, files: FailureFiles) -> Iterator[bytes]:
@@ -66,24 +70,37 @@ class Pushing:
             line.content = account_in(line.content)
             if not line.errors and is_blank(line.content):
                 line.errors = (FieldError("", "parse_error", _("The account must not be empty.")),)
+            if self.supplier and not line.errors:
+                line.content = for_supplier(line.content, self.supplier)
+            if not line.errors and self._has_other_content(line.content):
+                sentence = _("The number must belong to one account: an earlier line has it with other content.")
+                line.errors = (FieldError("external_account_number", "invalid", sentence),)
             if line.errors:
                 refusal = Receipt(
-                    external_account_number=line.external,
+                    external_account_number=line.external or number_of(line.content),
                     status="REFUSED",
                     code=line.errors[0].code,
                     errors=line.errors,
                 )
                 self._count(line, refusal, files)
                 continue
-            if self.supplier:
-                line.content = for_supplier(line.content, self.supplier)
-            elif not self.suppliers or sent < CHECKED_FROM:
+            if not self.supplier and (not self.suppliers or sent < CHECKED_FROM):
                 self.suppliers |= {found} if (found := supplier_of(line.content)) else set()
             sent += 1
             if self.rate:
                 time.sleep(max(0.0, sent / self.rate - self.pace.seconds))
             self._waiting_for_receipt.append(line)
             yield line.content
+
+    def _has_other_content(self, content: bytes) -> bool:
+        """Return True if an earlier line has the account with other content: the service would keep either of them."""
+        if (identity := identity_of(content)) is None:
+            return False
+        number, whole = hash(identity), hash(content)
+        if number in self._hashes and whole not in self._hashes:
+            return True
+        self._hashes |= {number, whole}
+        return False
 
     def _lines(self) -> Iterator[Line]:
         for source in self.sources:

@@ -301,11 +301,25 @@ def number_of(content: bytes) -> str | None:
     return _text_in(account_in(content), "external_account_number")
 
 
+def identity_of(content: bytes) -> tuple[bytes, bytes] | None:
+    """Return the JSON of an account's supplier and number, or None for an account without a number."""
+    fields = _fields_in(content)
+    number = bytes(fields.get("external_account_number", b""))
+    return (bytes(fields.get("import_supplier", b"")), number) if number else None
+
+
 def _text_in(content: bytes, name: str) -> str | None:
     """Return a text of an account, or None if the account does not have the text."""
     try:
-        fields = _fields.decode(content)
-        fields = _fields.decode(fields["payload"]) if "payload" in fields else fields
-        return msgspec.json.decode(fields[name], type=str) or None
+        return msgspec.json.decode(_fields_in(content)[name], type=str) or None
     except (KeyError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
+
+
+def _fields_in(content: bytes) -> dict[str, msgspec.Raw]:
+    """Return the fields of an account, {} for a text that is not an account."""
+    try:
+        fields = _fields.decode(content)
+        return _fields.decode(fields["payload"]) if "payload" in fields else fields
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return {}
