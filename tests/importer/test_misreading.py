@@ -164,6 +164,7 @@ def test_a_birth_date_with_a_year_of_two_digits_is_not_in_the_future(tmp_path: P
         ("YYYY-DD-MM", "2024-01-15", "date", "unconverted data remains: 5"),
         ("DDMMYYYY", "2024-W01-1", "date", "'2024-W01-1' does not match format '%d%m%Y'"),
         ("DD.MM.YYYY", "1.2.24", "date", "'1.2.24' does not match format '%d.%m.%Y'"),
+        *((form, cell, "date", cell) for form, cell in (("DDMMYYYY", "1022024"), ("YYYYMMDD", "2024115"))),
         ("", True, "decimal", "True"),
         ("", "1.5", "integer", "1.5"),
     ],
@@ -175,6 +176,39 @@ def test_a_date_in_another_form_and_a_boolean_as_a_number_are_refused(
         converted(cell, kind, dates=form)
     assert converted("10121205", "date", dates="DDMMYYYY") == "1205-12-10"
     assert (converted("2.0", "integer"), converted(True, "text")) == (2, "true")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "chosen"),
+    [
+        ("31.01.2023", "01.02.2024", None),  # neither has the form of the mapping
+        ("9,5", "10,5", None),
+        ("2023-01-31", "unknown", None),
+        ("2023-01-31", "1,5", None),
+        ("2023-01-31", "2024-02-01", "second"),
+        ("9.5", "10.5", "second"),
+        ("V1", "V2", "second"),
+        ("2023-12", "2024-01", "second"),
+        ("9,5", "9,5", "same"),
+    ],
+)
+def test_rows_that_cannot_be_ordered_are_named(tmp_path: Path, first: str, second: str, chosen: str | None) -> None:
+    account = {"external_account_number": "Nr", "notes": [{"last": "by Stand", "body": "Name"}]}
+    names = ("same", "same") if chosen == "same" else ("first", "second")
+    file = written(tmp_path, "kunden.csv", f"Nr;Name;Stand\nK1;{names[0]};{first}\nK1;{names[1]};{second}\n")
+    (line,) = lines(tmp_path, file, account, ignore=["Name"])
+    if chosen is None:
+        assert "column Stand: the value must be written like YYYY-MM-DD or 1234.56" in line.errors[0].detail
+    else:
+        assert (line.errors, msgspec.json.decode(line.content)["notes"]) == ((), [{"body": chosen}])
+
+
+def test_an_expression_reads_a_birth_date_as_the_column_is_read(tmp_path: Path) -> None:
+    file = written(tmp_path, "kunden.csv", "Nr;Name;Tag\nK1;x;15.03.45\nK2;x;15.03.20\n")
+    account = ACCOUNT | {"customers": [{"family_name": "Name", "date_of_birth": {"sql": "day(Tag)"}}]}
+    old, doubtful = lines(tmp_path, file, account, dates="DD.MM.YY")
+    assert msgspec.json.decode(old.content)["customers"][0]["date_of_birth"] == "1945-03-15"
+    assert "a birth date must have a year of four digits" in doubtful.errors[0].detail
 
 
 # CSV
@@ -194,6 +228,10 @@ ENCODED = "Nr;Name\nK1;Müller\nK2;Größer\nK3;Weiß\n"
         ("Nr;Name\nK1;Köln\n".encode() + b"K2;Ren\xe9\n", "line 3, byte 7 is 0xE9, which is not UTF-8.", {}),
         (f"Nr;Name\nK;Köln\n{MANY}".encode() + b"K-x;M\xf6\xf6\n", "line 20003, byte 6 is 0xF6", {}),
         *((ENCODED.encode(encoding), "source: {encoding: …}", {}) for encoding in ("cp850", "mac_roman")),
+        *(
+            (f"Nr;Name\nK1;{text}\n".encode(encoding), UTF_8_OR_1252, {})
+            for text, encoding in (("Am Straßenrand", "cp850"), ("Groß, 5 €", "iso8859-15"))
+        ),
         *(
             (f"Nr;Name\nK1;{name}\n".encode(encoding), UTF_8_OR_1252, {})
             for encoding in ("cp850", "cp437", "mac_roman")
@@ -355,6 +393,39 @@ def test_a_doubtful_cell_is_read_once_the_mapping_decides(tmp_path: Path, cell: 
     assert names(tmp_path, content, empty=[cell]) == ["Groß", None]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "MÃ¼ller",
+            "Gro\ufffd",
+            "M?ller",
+            "MÃœLLER",
+            "STRA?E",
+            "5 â‚¬",
+            "Bau &amp; Boden",
+            "M&uuml;ller",
+            "Gro&#223;",
+        ),
+        *("'0001", "'+49 170", "'Groß'"),
+    ],
+)
+def test_a_text_that_another_program_has_changed_is_doubtful(tmp_path: Path, text: str) -> None:
+    content = f'Nr;Name\nK1;Groß\nK2;"{text}"\n'
+    with pytest.raises(Differs, match="column Name: row 3 has a text that another program has changed") as refused:
+        names(tmp_path, content)
+    assert text not in str(refused.value).replace("MÃ¼ller, M?ller, Bau &amp; Boden or '0001", "")  # for the manifest
+    assert names(tmp_path, content, texts=[text]) == ["Groß", text]
+    account = ACCOUNT | {"customers": [{"family_name": {"sql": "replace(Name, '&amp;', '&')"}}]}
+    made = accounts(tmp_path, str(tmp_path / "kunden.csv"), account)
+    assert made[1]["customers"][0]["family_name"] == text.replace("&amp;", "&")
+
+
+@pytest.mark.parametrize("text", ["O'Neil", "'t Hart", "Wann? ja", "JOÃO", "https://a.de/x?y=1", "R&B; Klub", "Groß?"])
+def test_a_text_with_the_same_signs_that_is_unchanged_is_read(tmp_path: Path, text: str) -> None:
+    assert names(tmp_path, f'Nr;Name\nK1;"{text}"\n') == [text]
+
+
 def test_a_sheet_of_the_same_workbook_can_be_a_further_table(tmp_path: Path) -> None:
     file = workbook(tmp_path, ("Kunden", [["Nr", "Name"], ["K1", "x"]]), ("Notizen", [["Nr", "Text"], ["K1", "y"]]))
     further = {"path": "kunden.xlsx", "key": "Nr", "source": {"sheets": ["Notizen"], "ignore_sheets": ["Kunden"]}}
@@ -420,6 +491,81 @@ def test_stored_values_of_formulas_are_read_and_zeros_that_only_excel_shows_refu
         lines(tmp_path, file, WITH_BALANCE)
 
 
+@pytest.mark.parametrize(
+    ("form", "number", "sentence"),
+    [
+        *(
+            (form, 1067, "cell A2 has a number that Excel shows with leading zeros")
+            for form in ('"D-"00000', "00000;@", "000\\-000", "000 000", "[$-407]00000", "[<=99999]00000;0", "00000_-")
+        ),
+        *(
+            (form, number, f"cell A2 has the number {number}, which Excel shows as a percentage, a fraction")
+            for form, number in ((9, 0.19), ("0.0%", 0.19), (11, 1200000), (12, 12.5), ('# ??/??" m"', 0.5))
+        ),
+        *((form, 1067, "") for form in ("0", "#,##0.00 [$€-407]", "0000.00", '0 "kWh"', '0.00" %"', "#,##0", "@")),
+    ],
+)
+def test_a_number_that_excel_shows_otherwise_than_it_stores_it_is_refused(
+    tmp_path: Path, form: Any, number: float, sentence: str
+) -> None:
+    file = str(tmp_path / "kunden.xlsx")
+    with xlsxwriter.Workbook(file) as book:
+        sheet = book.add_worksheet()
+        sheet.write_row(0, 0, ["Nr", "Name"])
+        sheet.write_row(1, 0, [number, "x"], book.add_format({"num_format": form}))
+    if not sentence:
+        assert accounts(tmp_path, file)[0]["external_account_number"] == str(number)
+    else:
+        with pytest.raises(Differs, match=re.escape(sentence)):
+            lines(tmp_path, file)
+
+
+@pytest.mark.parametrize(("cells", "is_refused"), [("B2:B3", True), ("A3:B3", True), ("A1:B1", False)])
+def test_merged_cells_below_the_header_are_refused(tmp_path: Path, cells: str, is_refused: bool) -> None:
+    file = workbook(tmp_path, ("Kunden", [["Nr", "Name"], ["K1", "Groß"], ["K2", None]]))
+    merged = b'</sheetData><mergeCells count="1"><mergeCell ref="%b"/></mergeCells>' % cells.encode()
+    file = with_sheet_changed(file, (b"</sheetData>", merged))
+    if not is_refused:
+        assert len(accounts(tmp_path, file)) == 2
+        return
+    with pytest.raises(Differs, match=re.escape(f"is merged ({cells}): undo the merge")):
+        lines(tmp_path, file)
+
+
+def test_a_name_of_which_excel_has_made_a_boolean_is_refused(tmp_path: Path) -> None:
+    file = workbook(tmp_path, ("Kunden", [["Nr", "Name"], ["K1", True]]))
+    with pytest.raises(Differs, match=r"row 2 has a boolean, and customers\.family_name is a text"):
+        lines(tmp_path, file)
+    known = {"customers": [{"family_name": {"column": "Name", "table": "t"}}]}
+    (made,) = accounts(tmp_path, file, ACCOUNT | known, tables={"t": {"true": "Wahr"}})
+    assert made["customers"] == [{"family_name": "Wahr"}]
+
+
+@pytest.mark.parametrize("forms", [{}, {"dates": "DD.MM.YYYY", "decimals": "1.234,56"}])
+@pytest.mark.parametrize("is_parquet", [False, True])
+def test_words_for_no_value_are_found_among_days_and_numbers(
+    tmp_path: Path, forms: dict[str, str], is_parquet: bool
+) -> None:
+    rows = [["K1", date(9999, 12, 31), 0], ["K2", date(1980, 2, 1), 1], ["K3", date(1980, 2, 1), 99999]]
+    if is_parquet:
+        file = str(tmp_path / "kunden.parquet")
+        keys, days, numbers = zip(*rows, strict=True)
+        parquet.write_table(pyarrow.table({"Nr": keys, "Tag": days, "Saldo": numbers}), file)
+    else:
+        file = workbook(tmp_path, ("Kunden", [["Nr", "Tag", "Saldo"], *rows]))
+    account = {
+        "external_account_number": "Nr",
+        "transfer_balance": "Saldo",
+        "customers": [{"date_of_birth": "Tag"}],
+    }
+    made = accounts(tmp_path, file, account, empty=["31.12.9999", "0,00", "99999"], **forms)
+    assert [(found.get("customers"), found.get("transfer_balance")) for found in made] == [
+        (None, None),
+        ([{"date_of_birth": "1980-02-01"}], "1"),
+        ([{"date_of_birth": "1980-02-01"}], None),
+    ]
+
+
 # Parquet
 
 
@@ -438,6 +584,29 @@ def test_parquet_that_could_be_misread_is_refused(tmp_path: Path, columns: dict[
     with pytest.raises(Unreadable, match=sentence) as refused:
         lines(tmp_path, file, WITH_BALANCE)
     assert isinstance(refused.value, Differs) == ("Saldo" in columns)
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "text"),
+    [
+        (pyarrow.float64(), 123456789012345678, None),
+        (pyarrow.float64(), 1234567890123456, "1234567890123456"),
+        (pyarrow.float32(), 123456789, None),
+        (pyarrow.float32(), 1234567, "1234567"),
+        (pyarrow.int64(), 123456789012345678, "123456789012345678"),
+    ],
+)
+def test_a_number_that_parquet_holds_only_rounded_is_refused(
+    tmp_path: Path, kind: pyarrow.DataType, number: int, text: str | None
+) -> None:
+    file = str(tmp_path / "kunden.parquet")
+    keys = pyarrow.array([number, 7], pyarrow.int64()).cast(kind, safe=False)
+    parquet.write_table(pyarrow.table({"Nr": keys, "Name": ["x", None]}), file)
+    if text is None:
+        with pytest.raises(Differs, match="row 2 has a number that the file holds only rounded"):
+            lines(tmp_path, file)
+    else:
+        assert accounts(tmp_path, file)[0]["external_account_number"] == text
 
 
 @pytest.mark.parametrize("kind", [pyarrow.date64(), pyarrow.timestamp("us"), pyarrow.timestamp("us", "UTC")], ids=str)

@@ -214,8 +214,14 @@ def test_parquet_reads_back_equal_or_is_refused(data: st.DataObject) -> None:
         )
         found = read(path)
     rows = [list(row) for row in zip(*values, strict=True)]
-    assert found is not None
-    for row, read_row in zip(rows, found, strict=True):
+    exact = {"float": 2**53, "float32": 2**24}
+    is_rounded = any(
+        kind in exact and cell is not None and abs(cell) >= exact[kind]
+        for row in rows
+        for kind, cell in zip(kinds, row, strict=True)
+    )
+    assert (found is None) == is_rounded
+    for row, read_row in zip(rows, found, strict=True) if found is not None else ():
         for kind, cell, shown in zip(kinds, row, read_row, strict=True):
             assert _is_same(kind, cell, shown)
 

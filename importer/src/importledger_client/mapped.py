@@ -6,6 +6,7 @@
 import collections
 import functools
 import operator
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
@@ -27,6 +28,8 @@ UNREADABLE = "UNREADABLE: "
 
 Without the prefix, the service would accept some wrong values.
 """
+_DIGITS = re.compile(r"(?!(19|20)[0-9]{2}[-./][0-9]{2}|[0-9]{2}:[0-9]{2})[0-9.,:/' +-]*[0-9][0-9.,:/' +-]*\Z")
+"""Texts that are probably days or numbers in another form than the mapping's, and in another order than as texts."""
 Make = Callable[[Sequence[Row], str], Any]
 """Function that makes a value from rows of a table and the path of the parent with a full stop. None means no value."""
 Choose = Callable[[Sequence[Row]], Sequence[Row]]
@@ -105,8 +108,8 @@ class Mapped:
             account["import_supplier"] = self._supplier
         return account, self._errors
 
-    def _value(self, table: str, text: str) -> _Value:
-        """Register an expression of a table with the engine.
+    def _value(self, table: str, text: str, field: str = "") -> _Value:
+        """Register an expression of a table with the engine. `field` is the field that it fills, if any.
 
         Return the indexes of its results in the engine's rows (value, position of the conversion that failed), and the
         conversions.
@@ -114,7 +117,7 @@ class Mapped:
         use, readers = self.uses[table], list[Conversion]()
 
         def read(column: str, kind: str, form: str) -> str:
-            readers.append(self._conversion(column, kind, form, form))
+            readers.append(self._conversion(column, kind, form, form, field))
             return use.converted(readers[-1])
 
         sql = expression(text).sql(use.columns.__getitem__, read)
@@ -289,13 +292,26 @@ class Mapped:
             return None
         by, use, best = str(spec[option]).removeprefix("by "), self.uses[table], min if option == "first" else max
         reads.add(by)
-        place = use.place(use.converted(self._conversion(by, "order")))
+        conversion = self._conversion(by, "order")
+        cell, place = use.place(use.columns[by]), use.place(use.converted(conversion))
 
         def choose(rows: Sequence[Row]) -> Sequence[Row]:
             orders = [(_order(row[place]), row) for row in rows if row[place] is not None]
-            if len({kind for (kind, _), _ in orders}) != 1:
+            kinds = {kind for (kind, __), __ in orders}
+            unordered = [
+                row for (kind, __), row in orders if kind == "t" and (len(kinds) > 1 or _DIGITS.match(row[cell]))
+            ]
+            if len(kinds) > 1 or (unordered and len({row[cell] for __, row in orders}) > 1):
+                row = (unordered or rows)[0]
+                rule = _(
+                    "must be written like {day} or {number}, as in all rows of the account.",
+                    day=conversion.dates,
+                    number=conversion.decimals,
+                )
+                self._refused(conversion, row[cell], row, table, "", rule)
+            if len(kinds) != 1:
                 return rows
-            chosen = best(order for order, _ in orders)
+            chosen = best(order for order, __ in orders)
             return [row for order, row in orders if order == chosen]
 
         return choose
@@ -379,7 +395,7 @@ class Mapped:
     def _of_expression(self, options: Mapping[str, Any], conversion: Conversion, table: str, reads: set[str]) -> Make:
         text, is_sum = str(options.get("sum") or options["sql"]), "sum" in options
         reads.update(expression(text).columns)
-        found = self._value(table, text)
+        found = self._value(table, text, conversion.field)
         if is_sum:
             self.expected[table, found.place] = text, translatable("a number")
         conversion = conversion._replace(column=text)

@@ -7,7 +7,6 @@ that they may be in any order and need not fit into memory.
 import collections
 import contextlib
 import glob
-import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,9 +23,10 @@ from importledger_client.mapped import Cells, Mapped, plain
 from importledger_client.mapping import MappingError, Plan, check_columns, named, text_columns
 from importledger_client.sources import Differs, Line, Source, Unreadable
 from importledger_client.tables.reading import Recounter, Table
+from importledger_client.unfinished import private_folder
 from importledger_client.unused import TableUse
 from importledger_client.value_list import CodeValue
-from importledger_client.values import NO_VALUE, ROUNDED, clean
+from importledger_client.values import DAMAGED, NO_VALUE, ROUNDED, clean, empty_cells
 
 T = TypeVar("T")
 
@@ -51,6 +51,10 @@ _DOUBTS = {
     ROUNDED: translatable(
         "column {column}: {place} has {text}, which Excel writes for a long number and which has lost digits: export"
         " the column as text, or list the value in `texts` of the mapping if it is text."
+    ),
+    DAMAGED: translatable(
+        "column {column}: {place} has a text that another program has changed, such as MÃ¼ller, M?ller, Bau &amp; Boden"
+        " or '0001: correct the column, also with an expression, or list the text in `texts` of the mapping."
     ),
 }
 
@@ -207,12 +211,12 @@ class MappedSource(Source):
             self._open(recounter)
             self.mapped = Mapped(self.plan, self._supplier, self.tables, origins)
             with (
-                tempfile.TemporaryDirectory(prefix="importbook-") as folder,
-                contextlib.closing(Engine(Path(folder), self.tables)) as engine,
+                private_folder("importbook-") as folder,
+                contextlib.closing(Engine(folder, self.tables)) as engine,
             ):
                 self._load(engine, self.mapped)
                 self._order(engine, self.mapped)
-                yield engine, self.mapped, Path(folder)
+                yield engine, self.mapped, folder
 
     def _open(self, recounter: Recounter | None) -> None:
         """Read the headers of all tables, and begin their second counts. Workbooks are loaded two at a time."""
@@ -249,14 +253,15 @@ class MappedSource(Source):
             self._check_types(engine, mapped, alias)
             self._filter(engine, mapped, alias)
             self.doubts += self._doubts_of(engine, alias, use)
-        self.doubts += self._dates_in_texts()
+        self.doubts += self._changed_texts()
         engine.join(
             {alias: mapped.uses[alias].columns.get(key, "") for alias, key in self.plan.keys.items()}, mapped.joins
         )
 
     def _stored(self, alias: str, table: Table, use: TableUse) -> Iterator[list[Any]]:
         """Yield the rows for the engine: number, cells without outer blanks, and converted cells."""
-        empty, emptied = frozenset(self.plan.empty), [0] * len(use.columns)
+        empty = empty_cells(self.plan.empty, self.plan.dates, self.plan.decimals)
+        emptied = [0] * len(use.columns)
         columns = [*use.columns]
         places = [table.columns.index(column) for column in columns]
         conversions = [(columns.index(conversion.column), conversion.stored) for conversion in use.conversions]
@@ -295,20 +300,29 @@ class MappedSource(Source):
         engine.filter(alias, use.values[found.place - 2])
 
     def _doubts_of(self, engine: Engine, alias: str, use: TableUse) -> Iterator[str]:
-        """Yield sentences on words that may mean "no value", and on rounded numbers in text columns."""
+        """Yield sentences on words that may mean "no value", and on rounded numbers and changed texts."""
         texts = {column for table, column, __ in text_columns(self.plan.account) if table == alias}
         for column, name in use.columns.items():
             for pattern, reason in _DOUBTS.items():
-                if pattern is ROUNDED and column not in texts:
+                if pattern is not NO_VALUE and column not in texts:
                     continue
                 if found := engine.first_like(alias, name, pattern.pattern, self.plan.texts):
                     number, text = found
                     place = self._location(alias, number)
                     yield _(reason, column=named(alias, column), place=place, text=text)
 
-    def _dates_in_texts(self) -> Iterator[str]:
-        """Yield sentences on text columns with dates of a workbook, since Excel changes texts such as 1/2 to dates."""
+    def _changed_texts(self) -> Iterator[str]:
+        """Yield sentences on text columns: Excel changes 1/2 to a date, and the name Wahr to a boolean."""
         for alias, column, path in dict.fromkeys(text_columns(self.plan.account)):
+            if location := self.tables[alias].booleans.get(column):
+                yield _(
+                    "column {column}: {place}, and {path} is a text: Excel may have made it of another text, such as"
+                    " the name Wahr. Format the column as text and type its values again, or read it with a lookup"
+                    " `table`.",
+                    column=named(alias, column),
+                    place=location,
+                    path=path,
+                )
             if location := self.tables[alias].dated.get(column):
                 yield _(
                     "column {column}: {place}, and {path} is a text: Excel may have made the date of another text."

@@ -240,9 +240,13 @@ def _expressed(spec: Any) -> list[str]:
 
 
 def text_columns(account: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield (table, column, path) of each field that reads a cell as text, except fields with a `format`."""
+    """Yield (table, column, path) of each field that reads a cell as text.
+
+    Fields with a `format` are left out, and fields whose every value must have an entry in a lookup table.
+    """
     for node in nodes(account):
-        if node.is_object or (isinstance(node.spec, Mapping) and "format" in node.spec):
+        options = node.spec.keys() if isinstance(node.spec, Mapping) else frozenset[str]()
+        if node.is_object or "format" in options or ("table" in options and "default" not in options):
             continue
         if (node.is_item or node.field.kind in _TEXTS) and (column := column_of(node.spec)):
             yield node.of_table, column, node.path

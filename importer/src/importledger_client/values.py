@@ -3,6 +3,7 @@
 Raises ValueError for other cells.
 """
 
+import contextlib
 import functools
 import re
 from collections.abc import Collection
@@ -23,9 +24,16 @@ NO_VALUE = re.compile(
 """Words that may mean "no value". A mapping must list each of these words in `empty` or `texts` before a push."""
 ROUNDED = re.compile(r"-?[0-9][.,][0-9]+E\+[0-9]{2}")
 """Pattern of texts such as 5,12E+10, for which Excel has rounded a long number."""
+DAMAGED = re.compile(
+    "(?s)'[0-9+=@-].*|'[^']*'|.*(\ufffd|Ã[\x80-\xbf„–œŸ]|â[€‚]|&([AOUaou]uml|szlig|amp|lt|gt|quot|apos|nbsp|#x?[0-9A-Fa-f]+);).*"
+    r"|[^/]*([A-Za-zÄÖÜäöüß]\?[a-zäöüß]|[A-ZÄÖÜ]\?[A-ZÄÖÜ])[^=]*"
+)
+"""Pattern of texts that an earlier program has changed, such as '0001, MÃ¼ller, M?ller and Kauf &amp; Bau."""
 _AS_FORMULA = re.compile(r'="([^"]*)"\Z')
 """Pattern of texts that programs export in this form so that Excel does not read a number."""
 _TOKENS = (("YYYY", "%Y"), ("YY", "%y"), ("DD", "%d"), ("MM", "%m"), ("HH", "%H"), ("mm", "%M"), ("ss", "%S"))
+_ADJACENT = re.compile("%[a-zA-Z]%")
+"""Directives without a sign between them, whose numbers must have all their digits."""
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}.*)?\Z")
 _FORM = re.compile(r"1(?P<group>[., '\u00a0\u202f])?234(?P<point>[.,])56\Z")
 _MONEY = re.compile(r"(?:EUR|€)?\s*(.*?)\s*(?:EUR|€)?\Z", re.DOTALL)
@@ -44,14 +52,29 @@ _ENGINE_NUMBER = re.compile(r"-?[0-9]{1,28}(\.[0-9]{1,10})?\Z")
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
-def clean(cell: Cell, empty: Collection[str]) -> str | None:
+def clean(cell: Cell, empty: Collection[Cell]) -> str | None:
     """Return the cell as text without outer blanks; None for an empty cell and for a word in `empty`."""
     if not isinstance(cell, str):
-        return None if cell is None else _text(cell)
+        return None if cell is None or (_text(cell) if isinstance(cell, bool) else cell) in empty else _text(cell)
     text = cell.strip()
     if text.startswith("=") and (match := _AS_FORMULA.match(text)):
         text = match.group(1).strip()
     return None if not text or text in empty else text
+
+
+def empty_cells(words: Collection[str], dates: str, decimals: str) -> frozenset[Cell]:
+    """Return words that mean "no value", with the days and numbers that a workbook or Parquet file has for them."""
+    cells: set[Cell] = {*words}
+    for word in words:
+        for form in (dates, "DD.MM.YYYY"):
+            with contextlib.suppress(ValueError):
+                cells.add(converted(word, "date", dates=form))
+                break
+        for form in (decimals, "1.234,56"):
+            with contextlib.suppress(ValueError):
+                cells.add(Decimal(converted(word, "decimal", decimals=form)))
+                break
+    return frozenset(cells)
 
 
 class Conversion(NamedTuple):
@@ -185,7 +208,10 @@ def _decimal(value: Any, decimals: str) -> str:
 def _moment(text: str, form: str, field: str) -> datetime:
     """Parse a text in the given form, or in ISO 8601. With a form such as YYYY-DD-MM, ISO 8601 would be ambiguous."""
     try:
-        moment = datetime.strptime(text, date_form(form))  # noqa: DTZ007 - local time of the German market
+        directives = date_form(form)
+        moment = datetime.strptime(text, directives)  # noqa: DTZ007 - local time of the German market
+        if _ADJACENT.search(directives) and len(text) != len(form):  # 1022024 may be 1 or 10 February
+            raise ValueError(text)
     except ValueError:
         if not _ISO.match(text) or "YYYY-DD" in form:
             raise

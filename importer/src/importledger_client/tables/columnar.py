@@ -6,12 +6,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from importledger_client.language import _
+from importledger_client.language import _, translatable
 from importledger_client.sources import Unreadable
 from importledger_client.tables.table import Cell, Count, Doubts
 
 _ROWS = 1000
 """Rows to decode at once."""
+_EXACT = {"halffloat": 2**11, "float": 2**24, "double": 2**53}
+"""Numbers from which on a type of Parquet does not hold every integer."""
+_ROUNDED = translatable("has a number that the file holds only rounded: the column must be text or decimal.")
 _NO_NUMBERS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
@@ -52,10 +55,14 @@ class Columnar:
 
     def rows(self) -> Iterator[tuple[int, list[Cell]]]:
         number = 1
+        limits = [(position, _EXACT[kind]) for position, kind in enumerate(self._types) if kind in _EXACT]
         try:
             for batch in self._file.iter_batches(batch_size=_ROWS):
                 for values in zip(*map(_values, batch.columns), strict=True):
                     number += 1
+                    for position, limit in limits:
+                        if isinstance(value := values[position], int | Decimal) and not -limit < value < limit:
+                            self.doubts.add(position, "", f"{_('row')} {number}", _(_ROUNDED))
                     yield number, [self._plain(number, *cell) for cell in zip(self._names, values, strict=True)]
         except self._broken as error:
             place = f"{self.name}, {_('after row {row}', row=number)}"

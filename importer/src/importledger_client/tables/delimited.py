@@ -28,10 +28,10 @@ _BOMS = (
 )
 _NOT_1252 = re.compile(
     rb"(?:(?<=[a-z])[\x80-\x84\x86-\x91\x93-\x95\x98\x99\x9b\x9d\x9f\xa1-\xac\xae-\xb3\xb5\xb6\xb8-\xde\xf7]"
-    rb"|(?<=[A-Z])[\x80-\x87\x89-\x8b\x8e\x94\x99\x9f])(?=[a-z])"
+    rb"|(?<=[A-Z])[\x80-\x87\x89-\x8b\x8e\x94\x99\x9f]|(?<=tra)\xe1)(?=[a-z])|\xa4"
 )
-"""Pattern of a sign or capital letter of Windows-1252 between two letters, which shows that the file is from DOS or a
-Mac.
+"""Pattern of letters and signs that show another encoding: of Windows-1252, a sign or capital letter between two
+letters, "Straáe" and the currency sign ¤ of ISO 8859-15, which has the euro there.
 """
 _SEPARATOR = re.compile(r'"?sep=(.)"?\r?[\n\r]?\Z', re.IGNORECASE)
 _CHOOSE = translatable("Set its encoding with `source: {encoding: …}` in the mapping, or correct the file.")

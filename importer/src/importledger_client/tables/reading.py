@@ -21,6 +21,8 @@ _XLSX = ("xlsx", "xlsm", "xls")
 """Endings of workbooks. The reader refuses .xls with a sentence."""
 _LARGE = 2**21
 """Bytes of a file from which on a separate process makes the second count, since starting a process takes a moment."""
+_CHANGED = frozenset({Dated, bool})
+"""Types of cells that Excel may have made of texts."""
 _PARQUET = "parquet"
 _JSON = ("ndjson", "jsonl", "json")
 
@@ -81,6 +83,8 @@ class Table:
         """Number of filled cells by column."""
         self.dated: dict[str, str] = {}
         """Place and value of the first date of a workbook in each column."""
+        self.booleans: dict[str, str] = {}
+        """Place and value of the first boolean of a workbook in each column."""
         self.skipped: collections.Counter[str] = collections.Counter()
         """Number of filled cells of ignored columns."""
         self._ignored = ignored
@@ -220,11 +224,14 @@ class Table:
                         cell=place + 1,
                     )
             row = cells if is_as_written else [None if place < 0 else cells[place] for place in places]
-            if is_workbook and Dated in map(type, row):
+            if is_workbook and not _CHANGED.isdisjoint(map(type, row)):
                 for column, cell in zip(self.columns, row, strict=True):
                     if isinstance(cell, Dated) and column not in self.dated:
                         found = _("{file}, row {row} has the date {date}", file=part.label, row=number, date=cell)
-                        self.dated.setdefault(column, found)
+                        self.dated[column] = found
+                    elif isinstance(cell, bool) and column not in self.booleans:
+                        found = _("{file}, row {row} has a boolean", file=part.label, row=number)
+                        self.booleans[column] = found
             return row
 
         return pick

@@ -7,7 +7,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from html import unescape
-from typing import IO
+from typing import IO, NamedTuple
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
@@ -15,7 +15,11 @@ from importledger_client.language import _
 from importledger_client.sources import Unreadable
 from importledger_client.tables.table import Count
 
-_PADDED = re.compile(r"00+\Z")
+_NO_DIGITS = re.compile(r'"[^"]*"|\\.|[_*].|\[[^]]*]')
+"""Parts of a number format that show no digit of the number."""
+_OTHER_FORM = re.compile(r"%|0E[+-]|[?#] ?/ ?[?0-9]")
+"""Parts of number formats that Excel itself gives to a cell with a text such as 19%, 12E5 or 1 1/2."""
+_BUILT_IN = {"9": "0%", "10": "0.00%", "11": "0.00E+00", "12": "# ?/?", "13": "# ??/??", "48": "##0.0E+0"}
 MOST_CELLS = 2**26
 """Largest area of a sheet [cells], since calamine keeps 32 bytes in memory for each cell, filled or not."""
 _ANY_PLACE = re.compile(rb"""r=["']([A-Za-z]{1,99})([0-9]{1,99})""")
@@ -34,6 +38,7 @@ _ROW_NUMBER = re.compile(rb"""[^>]*?\sr=["']([0-9]+)["']""")
 _ATTRIBUTE = re.compile(rb"""\s(\w+)\s*=\s*["']([^"']*)["']""")
 _PRONUNCIATION = re.compile(rb"<(\w+:)?rPh\b.*?</(\w+:)?rPh>", re.DOTALL)
 _TEXT = re.compile(rb"<(?:\w+:)?t(?:\s[^>]*)?>[^<]")
+_MERGED = re.compile(rb"""<(?:\w+:)?mergeCell\s[^>]*?ref=["']([A-Z]+)([0-9]+):([A-Z]+)([0-9]+)["']""")
 _VALUE, _FORMULA = re.compile(rb"<(?:\w+:)?v(?:\s[^>]*)?>([^<]*)<"), re.compile(rb"<(?:\w+:)?f[\s/>]")
 
 
@@ -68,22 +73,24 @@ def _area(name: str, sheet: str, place: re.Pattern[bytes]) -> tuple[int, int]:
 
 
 def scan(name: str, sheet: str) -> Count:
-    """Count a sheet of a workbook, and find doubtful cells: formulas without a value, errors, leading zeros.
+    """Count a sheet of a workbook, and find doubtful cells: formulas without a value, errors, merged cells, and
+    numbers that Excel shows in another form.
 
     Raises Unreadable.
     """
     with _opened(name, sheet) as archive:
-        cells = _Cells(_filled_texts(archive), _widths(archive))
+        cells = _Cells(_filled_texts(archive), _shown_forms(archive))
         with archive.open(_path_of(archive, sheet)) as content:
-            prefix, rows = _rows_of(content)
+            prefix, rows, rest = _rows_of(content)
             cell = re.compile(_CELL.replace(b"~", prefix))
             for row in rows:
                 cells.add(row, cell.findall(row))
+            cells.add_merged(bytes(rest))
     return cells.found
 
 
-def _rows_of(content: IO[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    """Return the prefix of a sheet's elements, and each row from its attributes to the next row.
+def _rows_of(content: IO[bytes]) -> tuple[bytes, Iterator[bytes], bytearray]:
+    """Return the prefix of a sheet's elements, each row from its attributes to the next row, and the XML after them.
 
     Regular expressions find the cells: a parser that calls Python for each element takes three times as long.
     """
@@ -91,12 +98,12 @@ def _rows_of(content: IO[bytes]) -> tuple[bytes, Iterator[bytes]]:
     found = _ROOT.search(start)
     if found is None:
         raise ValueError("no worksheet in UTF-8")
-    prefix = found[1] or b""
+    prefix, remaining = found[1] or b"", bytearray()
 
     def rows() -> Iterator[bytes]:
-        remaining, part = bytearray(), start
+        part = start
         while part:
-            remaining += part
+            remaining.extend(part)
             end = remaining.rfind(b"</%brow>" % prefix) + 1
             complete = bytes(remaining[:end])
             del remaining[:end]
@@ -105,7 +112,7 @@ def _rows_of(content: IO[bytes]) -> tuple[bytes, Iterator[bytes]]:
             yield from complete.split(b"<%brow" % prefix)[1:]
             part = content.read(_READ_BYTES)
 
-    return prefix, rows()
+    return prefix, rows(), remaining
 
 
 def _plain(xml: bytes) -> bytes:
@@ -119,10 +126,10 @@ def _plain(xml: bytes) -> bytes:
 class _Cells:
     """Counts of the rows and cells of a sheet."""
 
-    def __init__(self, texts: list[bool], widths: list[int]) -> None:
+    def __init__(self, texts: list[bool], forms: list["_Shown"]) -> None:
         self.found = Count()
-        self._texts, self._widths = texts, widths
-        self._number, self._has_header = 0, False
+        self._texts, self._forms = texts, forms
+        self._number, self._header = 0, 0
 
     def add(self, row: bytes, cells: list[tuple[bytes, bytes, bytes, bytes, bytes]]) -> None:
         """Count a row with its matches of _CELL."""
@@ -136,9 +143,18 @@ class _Cells:
             if text or (value and kind == b"n" and not style) or self._is_filled(position, kind, style, value, content):
                 filled += [None] * (position + 1 - len(filled))
                 filled[position] = True
-        if filled and self._has_header:
+        if filled and self._header:
             self.found.add(filled)
-        self._has_header = self._has_header or bool(filled)
+        self._header = self._header or (self._number if filled else 0)
+
+    def add_merged(self, rest: bytes) -> None:
+        """Find merged cells below the header: Excel shows the value of the first one in all, the others are empty."""
+        for first, top, last, bottom in _MERGED.findall(rest):
+            if int(top) <= self._number and int(bottom) > self._header:
+                merged = f"{first.decode()}{int(top)}:{last.decode()}{int(bottom)}"
+                problem = _("is merged ({cells}): undo the merge, and fill in each cell.", cells=merged)
+                for position in range(_position(first), _position(last) + 1):
+                    self._doubt(position, "", problem, int(top))
 
     def _is_filled(self, position: int, kind: bytes, style: int, value: bytes, content: bytes) -> bool:
         """Return whether a cell is filled. Errors and formulas without a value are doubtful and not filled."""
@@ -156,19 +172,30 @@ class _Cells:
             self._doubt(position, error, _("has the error {error}: fix it, or list it in `empty`.", error=error))
         elif not value or (kind == b"s" and not self._texts[int(value)]):
             return False
-        elif kind == b"n" and style < len(self._widths) and self._widths[style] > len(value.lstrip(b"-")):
-            problem = _(
-                "has a number that Excel shows with leading zeros ({digits} digits): the column must be text.",
-                digits=self._widths[style],
-            )
-            self._doubt(position, "", problem)
-            return True
         else:
+            if kind == b"n" and style < len(self._forms):
+                self._check_form(position, self._forms[style], value)
             return True
         return False
 
-    def _doubt(self, position: int, word: str, problem: str) -> None:
-        self.found.doubts.add(position, word, f"{_('cell')} {_letters(position)}{self._number}", problem)
+    def _check_form(self, position: int, shown: "_Shown", value: bytes) -> None:
+        """Find numbers that Excel shows otherwise than it stores them."""
+        if shown.digits > len(f"{abs(float(value)):.0f}"):
+            problem = _(
+                "has a number that Excel shows with leading zeros ({digits} digits): the column must be text.",
+                digits=shown.digits,
+            )
+            self._doubt(position, "", problem)
+        elif shown.is_other:
+            problem = _(
+                "has the number {number}, which Excel shows as a percentage, a fraction or a power of ten: format the"
+                " column as text or as number, and type its values again.",
+                number=value.decode(),
+            )
+            self._doubt(position, "", problem)
+
+    def _doubt(self, position: int, word: str, problem: str, row: int = 0) -> None:
+        self.found.doubts.add(position, word, f"{_('cell')} {_letters(position)}{row or self._number}", problem)
 
 
 @contextlib.contextmanager
@@ -207,15 +234,29 @@ def _filled_texts(archive: zipfile.ZipFile) -> list[bool]:
     return [_has_text(text) for text in _elements(archive, path, "si")] if path else []
 
 
-def _widths(archive: zipfile.ZipFile) -> list[int]:
-    """Return the least number of shown digits for each cell style, such as 5 for the format 00000 of postcodes."""
+class _Shown(NamedTuple):
+    """How a style shows numbers: the least number of digits before the decimal point, 0 with decimals, and whether in
+    another form.
+    """
+
+    digits: int
+    is_other: bool
+
+
+def _shown_forms(archive: zipfile.ZipFile) -> list[_Shown]:
+    """Return how each cell style shows numbers, such as with 5 digits for the format 00000 of postcodes."""
     path = _member(archive, "xl/styles.xml")
     if path is None:
         return []
     formats = {form.get("numFmtId"): form.get("formatCode", "") for form in _elements(archive, path, "numFmt")}
     (styles,) = [[xf.get("numFmtId") for xf in styles] for styles in _elements(archive, path, "cellXfs")] or [[]]
-    matches = (_PADDED.match(formats.get(style, "")) for style in styles)
-    return [len(match.group()) if match else 0 for match in matches]
+    return [_shown(formats.get(style) or _BUILT_IN.get(style or "", "")) for style in styles]
+
+
+def _shown(code: str) -> _Shown:
+    code = _NO_DIGITS.sub("", code)
+    digits = max(0 if {".", "E"} & {*section} else section.count("0") for section in code.split(";"))
+    return _Shown(digits if digits > 1 else 0, _OTHER_FORM.search(code) is not None)
 
 
 def _path_of(archive: zipfile.ZipFile, sheet: str) -> str:
