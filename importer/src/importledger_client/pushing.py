@@ -16,6 +16,7 @@ from importledger_client.failures import FailureFiles, is_of_failures
 from importledger_client.language import _
 from importledger_client.notes import Note
 from importledger_client.protocol import is_blank
+from importledger_client.sent_accounts import SentAccounts
 from importledger_client.sources import Line, Source, account_in, for_supplier, identity_of, number_of, supplier_of
 
 _OF_SUPPLIER = frozenset({"invalid_choice", "import_supplier_migration_not_ongoing"})
@@ -59,8 +60,7 @@ class Pushing:
         self.supplier_sentence = ""
         self.on_line: Callable[[Line, Source], None] | None = None
         """Function that is called with each line before the line is sent."""
-        self._hashes = set[int]()
-        """Hashes of the numbers and contents of all accounts that were sent."""
+        self._sent = SentAccounts()
         self._waiting_for_receipt = collections.deque[Line]()
 
     def lines_to_send(self, files: FailureFiles) -> Iterator[bytes]:
@@ -94,13 +94,8 @@ class Pushing:
 
     def _has_other_content(self, content: bytes) -> bool:
         """Return True if an earlier line has the account with other content: the service would keep either of them."""
-        if (identity := identity_of(content)) is None:
-            return False
-        number, whole = hash(identity), hash(content)
-        if number in self._hashes and whole not in self._hashes:
-            return True
-        self._hashes |= {number, whole}
-        return False
+        identity = identity_of(content)
+        return identity is not None and self._sent.has_other(identity, content)
 
     def _lines(self) -> Iterator[Line]:
         for source in self.sources:
