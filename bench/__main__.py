@@ -7,7 +7,6 @@ if a limit (bar) is missed.
 import argparse
 import os
 import sys
-import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -17,7 +16,7 @@ from bench.console import time_pages
 from bench.recorders import ledger_rate, stock_rate
 from bench.results import Bar, Results, page, write_results
 from bench.scale import compare_sizes
-from bench.service import CREATE, UNTYPED, VALIDATE, Bench, Measured, median
+from bench.service import CREATE, READ_RATES, READS, UNTYPED, VALIDATE, Bench, Measured, median, new_bench
 from bench.usage import processor_model
 from bench.versions import compare
 from bench.waiting import slowest
@@ -25,10 +24,7 @@ from bench.waiting import slowest
 RESULTS = Path(__file__).parent / "results"
 STEADY_RATE = 200
 """Creates a second while latencies are measured: far below the capacity of two cores, so that no queue grows."""
-READ_RATES = (300, 500)
-"""Creates a second, and queries of a status a second beside them."""
 LARGE = "accounts of 8 MB to PROCESSED"
-READS = f"status at {READ_RATES[1]}/s beside {READ_RATES[0]} creates/s"
 
 BARS = (
     ("create, workers running / ceiling", "create, workers running", "ceiling", 0.55),
@@ -73,13 +69,9 @@ def main() -> None:
 def measure_service(rounds: int, accounts: int | None, *, is_quick: bool) -> bool:
     """Measure everything, write and print the results, and return whether all bars are met."""
     machine, began = f"{processor_model()}, load {os.getloadavg()[0]:.1f} of other programs", datetime.now(UTC)
-    with tempfile.TemporaryDirectory(prefix="importledger-bench-", ignore_cleanup_errors=True) as folder:
-        bench = Bench(Path(folder), 2.0 if is_quick else 5.0)
-        try:
-            measured = measure(bench, rounds, accounts or (4_000 if is_quick else 50_000))
-            waits = [] if is_quick else slowest(bench)
-        finally:
-            bench.close()
+    with new_bench(2.0 if is_quick else 5.0) as bench:
+        measured = measure(bench, rounds, accounts or (4_000 if is_quick else 50_000))
+        waits = [] if is_quick else slowest(bench)
     started_at = began.strftime("%Y-%m-%d %H:%M UTC")
     results = Results(machine, started_at, rounds, measured, ratios_of(measured), costs_of(measured), waits)
     write_results(results, RESULTS)
@@ -101,9 +93,8 @@ def ratios_of(measured: Mapping[str, Measured]) -> list[Bar]:
 def costs_of(measured: Mapping[str, Measured]) -> list[Bar]:
     """Return the cost of an account, the memory of processes, and the latency of reads among writes, with limits."""
     processed = measured["create to PROCESSED"]
-    service = sum(used for kind, used in processed.microseconds.items() if kind != "generator")
     return [
-        Bar("processor µs an account, create to PROCESSED, all processes", service, 1_200, is_most=True),
+        Bar("processor µs an account, create to PROCESSED, all processes", processed.service_us, 1_200, is_most=True),
         Bar("MB of the largest process", max(processed.memory_mb.values()), 200, is_most=True),
         Bar(f"MB of the largest process, {LARGE}", max(measured[LARGE].memory_mb.values()), 200, is_most=True),
         Bar(f"ms of a {READS}, p99", measured[READS].latency_ms["p99"], 10, is_most=True),

@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 import psycopg
-import uvicorn
 import zstandard
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from bench.peers.server import serve
 from eventstore.log.group_commit import MAX_BATCH_EVENTS
 from eventstore.log.recorder import SESSION, append_statement
 from projections.views.import_status import IMPORT_STATUS
@@ -126,17 +126,5 @@ def _arrays(batch: list[Item]) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    uvicorn.run(
-        Ceiling(os.environ["DATABASE_URL"]),
-        port=int(sys.argv[1]),
-        http="httptools",
-        loop="uvloop",
-        lifespan="on",
-        access_log=False,
-        log_config=None,
-    )
-
-
 if __name__ == "__main__":
-    main()
+    serve(Ceiling(os.environ["DATABASE_URL"]))

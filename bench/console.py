@@ -5,11 +5,9 @@ who sees all suppliers, in this process: from the request to the last byte.
 """
 
 import statistics
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import msgspec
 from rich.console import Console
@@ -17,7 +15,7 @@ from rich.console import Console
 from bench.history import NAMED, append_in_parallel
 from bench.results import Bar
 from bench.scale import JOBS, SizedService
-from bench.service import OTHER, SUPPLIER, Bench
+from bench.service import OTHER, SUPPLIER, new_bench
 from cli.operator import caused_by
 from console.presentation.listing import import_address
 from embedded.postgres import PostgresUrls
@@ -109,12 +107,10 @@ def measured(service: SizedService) -> Iterator[Bar]:
 def time_pages(imports: int) -> bool:
     """Time all pages with this many imports, print the times, and return whether each is met."""
     screen = Console(soft_wrap=True)
-    with tempfile.TemporaryDirectory(prefix="importledger-bench-", ignore_cleanup_errors=True) as folder:
-        bench = Bench(Path(folder), 5.0, has_own_values=True)
-        with closing(bench):
-            service = SizedService(bench, imports)
-            fill(service, imports, screen)
-            rows = list(measured(service))
+    with new_bench(5.0, has_own_values=True) as bench:
+        service = SizedService(bench, imports)
+        fill(service, imports, screen)
+        rows = list(measured(service))
     screen.print(f"{imports:,} imports of {len(SUPPLIERS)} suppliers, milliseconds of each page:")
     for row in sorted(rows, key=lambda row: -row.measured):
         screen.print(row.line)

@@ -50,8 +50,7 @@ def append_in_parallel(database_url: str, supplier: str, numbers: range, *, jobs
     step = BATCH * BATCHES_AT_ONCE
     parts = [numbers[first : first + step] for first in range(0, len(numbers), step)]
     with processes(jobs) as pool:
-        for _ in pool.map(partial(append_all, database_url, supplier, run=run), parts):
-            pass
+        list(pool.map(partial(append_all, database_url, supplier, run=run), parts))
 
 
 def _appends(connection: psycopg.Connection[Any], supplier: str, numbers: range, run: str) -> Iterator[Append]:

@@ -21,6 +21,7 @@ import uvloop
 
 from importledger_client.book import book
 
+CONNECTIONS = 64
 SAMPLES = 200
 SEED = 7
 QUARTER = timedelta(minutes=15)
@@ -109,7 +110,7 @@ class Sender(asyncio.Protocol):
         self._send()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._load.ended(self)
+        self._load.closed()
 
     def _send(self) -> None:
         self._due = self._load.next_due()
@@ -122,7 +123,6 @@ class Sender(asyncio.Protocol):
     def _send_now(self) -> None:
         request = self._load.next_request()
         if request is None:
-            self._load.ended(self)
             self._transport.close()
         else:
             self._transport.write(request)
@@ -133,10 +133,10 @@ class Load:
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._bodies = bodies(arguments.supplier)
-        self._head = (
-            f"POST {arguments.path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Token {arguments.token}\r\n"
-            "Content-Type: application/json\r\nContent-Length: "
-        ).encode()
+        common = f"HTTP/1.1\r\nHost: localhost\r\nAuthorization: Token {arguments.token}\r\n"
+        headers = f"{common}Content-Type: application/json\r\nContent-Length: "
+        self._create = f"POST {arguments.path} {headers}".encode()
+        self._read = f"GET {arguments.path}%b/ {common}\r\n".encode()
         self._deadline = time.monotonic() + arguments.seconds
         self._left = arguments.count or 10**9
         self._every_s = 1 / arguments.rate if arguments.rate else 0.0
@@ -145,18 +145,10 @@ class Load:
         self._reads = range(arguments.first + 1, arguments.first + 1 + arguments.reads)
         self._named = arguments.named.encode()
         self._own = [own_values(body) if arguments.own_values else [] for body, _ in self._bodies]
-        self._read = (
-            f"GET {arguments.path}%b/ HTTP/1.1\r\nHost: localhost\r\nAuthorization: Token {arguments.token}\r\n\r\n"
-        )
-        self._running: set[Sender] = set()
+        self._open = CONNECTIONS
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.statuses: collections.Counter[str] = collections.Counter()
         self.latencies: list[float] = []
-
-    def new_sender(self) -> Sender:
-        sender = Sender(self)
-        self._running.add(sender)
-        return sender
 
     @property
     def has_rate(self) -> bool:
@@ -179,15 +171,16 @@ class Load:
         body, external = self._bodies[number % SAMPLES]
         numbered = self._named % number if self._named else b"%s-%09d" % (external[:2], number)
         if self._reads:
-            return self._read.encode() % numbered
+            return self._read % numbered
         fresh = body.replace(external, numbered)
         for index, (value, form) in enumerate(self._own[number % SAMPLES]):
             fresh = fresh.replace(value, form(permuted(8 * number + index)))
-        return b"%s%d\r\n\r\n%s" % (self._head, len(fresh), fresh)
+        return b"%s%d\r\n\r\n%s" % (self._create, len(fresh), fresh)
 
-    def ended(self, sender: Sender) -> None:
-        self._running.discard(sender)
-        if not self._running and not self.done.done():
+    def closed(self) -> None:
+        """Count a connection that is closed."""
+        self._open -= 1
+        if not self._open:
             self.done.set_result(None)
 
 
@@ -197,7 +190,7 @@ async def run(arguments: argparse.Namespace) -> None:
     loop.add_signal_handler(signal.SIGTERM, load.stop)
     started, used_s = time.monotonic(), time.process_time()
     await asyncio.gather(
-        *(loop.create_connection(load.new_sender, "127.0.0.1", arguments.port) for _ in range(arguments.connections))
+        *(loop.create_connection(partial(Sender, load), "127.0.0.1", arguments.port) for _ in range(CONNECTIONS))
     )
     await load.done
     seconds = time.monotonic() - started
@@ -220,7 +213,6 @@ def main() -> None:
     parser.add_argument("--path", required=True)
     parser.add_argument("--token", required=True)
     parser.add_argument("--supplier", default="NORDWIND")
-    parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--count", type=int, default=0)
     parser.add_argument("--rate", type=float, default=0.0, help="requests a second; as many as can be by default")

@@ -17,7 +17,7 @@ import psycopg
 
 from bench.results import Bar
 from bench.service import OTHER, SUPPLIER
-from bench.usage import most_memory_of
+from bench.usage import most_memory_of, run_measured
 from tests.support.running import RunningService, start_service
 
 INTAKE = 500
@@ -39,14 +39,12 @@ class Proof:
 
     def importbook(self, *words: str, code: int = 0) -> tuple[float, str]:
         """Run a verb, and return its seconds and its output. Raises AssertionError for another exit code."""
-        began = time.monotonic()
         output = self._folder / "output"
         with output.open("wb") as file:
-            process = subprocess.Popen([*IMPORTBOOK, *words], cwd=self._folder, env=self._environment, stdout=file)
-            _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        seconds, self._client_mb = time.monotonic() - began, max(self._client_mb, usage.ru_maxrss / 1e3)
-        assert process.returncode == code, output.read_text()[-2000:]
+            command = [*IMPORTBOOK, *words]
+            ended, seconds, kib = run_measured(command, self._folder, env=self._environment, stdout=file)
+        self._client_mb = max(self._client_mb, kib / 1e3)
+        assert ended == code, output.read_text()[-2000:]
         return seconds, output.read_text()
 
     def bars(self) -> list[Bar]:
@@ -141,10 +139,10 @@ def _counted_alone(folder: Path, accounts: int) -> float:
     words = ["generate", "--accounts", str(accounts), "--supplier", SUPPLIER, "--errors", "0"]
     with (folder / "book.ndjson").open("wb") as book:
         subprocess.run([*IMPORTBOOK, *words], check=True, stdout=book)
-    began = time.monotonic()
     words = ["manifest", "book.ndjson", "-o", "go.manifest.json"]
-    subprocess.run([*IMPORTBOOK, *words], cwd=folder, check=True, stdout=subprocess.DEVNULL)
-    return time.monotonic() - began
+    ended, seconds, _ = run_measured([*IMPORTBOOK, *words], folder, stdout=subprocess.DEVNULL)
+    assert ended == 0
+    return seconds
 
 
 def _loopback_bytes() -> int:

@@ -1,13 +1,14 @@
 """The append alone: 64 threads store 10 KB accounts one by one, in the library's own (stock) recorder and in ours."""
 
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from urllib.parse import parse_qs, urlsplit
+from typing import Any
 
 from eventsourcing.persistence import StoredEvent
 from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
+from psycopg.conninfo import conninfo_to_dict
 
 from eventstore.aggregates.import_process import ImportStaged, stream_of
 from eventstore.events import Recorded
@@ -22,17 +23,8 @@ SECONDS = 4.0
 
 def stock_rate(admin_url: str, run: int) -> float:
     """Return the accounts a second of the library's recorder, on a table of its own."""
-    parts = urlsplit(admin_url)
-    with PostgresDatastore(
-        dbname=parts.path.lstrip("/"),
-        host=parts.hostname or parse_qs(parts.query)["host"][0],
-        port=parts.port or 5432,
-        user=parts.username or "",
-        password=parts.password or "",
-        pool_size=CALLERS,
-        originator_id_type="text",
-        schema="stock",
-    ) as datastore:
+    server: dict[str, Any] = {"port": 5432, "password": ""} | conninfo_to_dict(admin_url)
+    with PostgresDatastore(**server, pool_size=CALLERS, originator_id_type="text", schema="stock") as datastore:
         with datastore.get_connection() as connection:
             connection.execute("CREATE SCHEMA IF NOT EXISTS stock")
         recorder = PostgresApplicationRecorder(datastore, events_table_name="stored_events")
@@ -67,18 +59,14 @@ def ledger_rate(database_url: str, run: int) -> float:
 
 def _rate(store: Callable[[str, bytes], None]) -> float:
     bodies = [entry.body for entry in book("BENCH", 20)]
-    counts = [0] * CALLERS
-    deadline = time.monotonic() + SECONDS
-
-    def call(caller: int) -> None:
-        while time.monotonic() < deadline:
-            store(f"{caller}/{counts[caller]}", bodies[counts[caller] % len(bodies)])
-            counts[caller] += 1
-
-    threads = [threading.Thread(target=call, args=(caller,)) for caller in range(CALLERS)]
     started = time.monotonic()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return sum(counts) / (time.monotonic() - started)
+
+    def stored(caller: int) -> int:
+        count = 0
+        while time.monotonic() < started + SECONDS:
+            store(f"{caller}/{count}", bodies[count % len(bodies)])
+            count += 1
+        return count
+
+    with ThreadPoolExecutor(CALLERS) as pool:
+        return sum(pool.map(stored, range(CALLERS))) / (time.monotonic() - started)

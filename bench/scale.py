@@ -10,11 +10,9 @@ import random
 import resource
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -25,8 +23,8 @@ from rich.console import Console
 from bench.history import EVENTS_AN_ACCOUNT, NAMED, append_in_parallel
 from bench.recorders import ledger_rate
 from bench.results import Bar
-from bench.service import SUPPLIER, Bench, Reads
-from bench.usage import processor_model
+from bench.service import READ_RATES, READS, SUPPLIER, Bench, Reads, new_bench
+from bench.usage import processor_model, usage_of
 from eventstore.log.columns import log_head
 from eventstore.log.recorder import SESSION
 from eventstore.log.rows import value_of
@@ -44,8 +42,6 @@ SECONDS = 5.0
 """Load in each round."""
 JOBS = min(8, os.cpu_count() or 1)
 """Processes that fill and rebuild."""
-READ_RATES = (300, 500)
-"""Creates a second, and queries of a status a second beside them."""
 READ_TIMES = 4
 """Factor of the duration of queries over other loads: a 99th percentile needs many samples."""
 REBUILT = ("platform", "import_status")
@@ -140,10 +136,6 @@ class SizedService:
                     raise RuntimeError(f"account {number} is not found")
         return statistics.median(times)
 
-    @property
-    def known(self) -> Reads:
-        return Reads(0, self.accounts, NAMED)
-
     def bytes(self) -> int:
         with self._administrator() as connection:
             return int(value_of(connection, "SELECT pg_database_size(current_database())"))
@@ -154,27 +146,24 @@ class SizedService:
     def _processor_s(self) -> float:
         """Return the CPU seconds of Postgres, of this process, and of its child processes that have ended."""
         usages = [resource.getrusage(processes) for processes in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-        return sum(used.ru_utime + used.ru_stime for used in usages) + self.bench.postgres_s()
+        used_s = sum(used.ru_utime + used.ru_stime for used in usages)
+        return used_s + usage_of({"postgres": [self.bench.postmaster]})["postgres"]
 
 
 def compare_sizes(accounts: int, rounds: int) -> bool:
     """Compare SMALL accounts with `accounts`, print all figures, and return whether each reaches BAR."""
     screen = Console(soft_wrap=True)
     with ExitStack() as stack:
-        small, large = (SizedService(_bench(stack), number) for number in (SMALL, accounts))
+        small, large = (
+            SizedService(stack.enter_context(new_bench(SECONDS, has_own_values=True)), number)
+            for number in (SMALL, accounts)
+        )
         rebuilds = fill(small, large, screen)
         rows = [*compared(measured_turns(small, large, rounds, screen)), *compared(rebuilds)]
         sizes = [f"{service.accounts:,} accounts ({service.bytes() / 1e9:.1f} GB)" for service in (small, large)]
     screen.print(f"{' and '.join(sizes)}, {processor_model()}, medians of {rounds}\n")
     screen.print("\n".join(row.line for row in rows))
     return all(row.is_met for row in rows)
-
-
-def _bench(stack: ExitStack) -> Bench:
-    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="importledger-bench-", ignore_cleanup_errors=True))
-    bench = Bench(Path(folder), SECONDS, has_own_values=True)
-    stack.callback(bench.close)
-    return bench
 
 
 def fill(small: SizedService, large: SizedService, screen: Console) -> MeasuredPairs:
@@ -219,17 +208,15 @@ def _creates(service: SizedService) -> dict[str, Value]:
 
 def _processing(service: SizedService) -> dict[str, Value]:
     measured = service.bench.processed(PROCESSED)
-    used = sum(used for kind, used in measured.microseconds.items() if kind != "generator")
     return {
         "create to PROCESSED": Value(measured.rate, "accounts/s"),
-        "create to PROCESSED, processor": Value(used, "µs an account", is_cost=True),
+        "create to PROCESSED, processor": Value(measured.service_us, "µs an account", is_cost=True),
     }
 
 
 def _reads(service: SizedService) -> dict[str, Value]:
-    measured = service.bench.status_reads(*READ_RATES, known=service.known, times=READ_TIMES)
-    name = f"status at {READ_RATES[1]}/s beside {READ_RATES[0]} creates/s"
-    return {f"{name}, {at}": Value(measured.latency_ms[at], "ms", is_cost=True) for at in ("p50", "p99")}
+    measured = service.bench.status_reads(*READ_RATES, known=Reads(0, service.accounts, NAMED), times=READ_TIMES)
+    return {f"{READS}, {at}": Value(measured.latency_ms[at], "ms", is_cost=True) for at in ("p50", "p99")}
 
 
 MEASUREMENTS: tuple[Callable[[SizedService], dict[str, Value]], ...] = (

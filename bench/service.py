@@ -12,13 +12,13 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -37,12 +37,14 @@ from embedded.postgres import DATABASE
 from embedded.service import Connections, Service
 from eventstore.aggregates import organisation, supplier
 from eventstore.clock import now
+from eventstore.log.columns import log_head
 from eventstore.log.intake_stop import note_comparison
 from eventstore.log.ledger import Ledger
 from eventstore.log.rows import value_of
 from projections import FOLLOWING, INLINE
 from system.processors import usable_cores
 from system.shared_counts import counts_file
+from tests.support.importing import TRIES, ImportClient
 from tests.support.running import free_port
 from tests.support.spans import receiver
 from workers.broker import redis_broker
@@ -51,7 +53,6 @@ SUPPLIER = "NORDWIND"
 OTHER = "SUEDWIND"
 SAVED = "kept"
 _SELECT_OPEN = "SELECT FROM import_status WHERE status IN ('PENDING', 'IN_PROGRESS') LIMIT 1"
-_SELECT_HEAD = "SELECT coalesce(max(position), 0) FROM events"
 _COUNT_CREATED = "SELECT count(*) FROM events WHERE position > %s AND topic = 'import_processed.v1'"
 """After a position: counting all would take longer each time."""
 _SELECT_BEHIND = """
@@ -61,6 +62,9 @@ WHERE state = 'live' AND name = ANY(%s) AND position < (SELECT max(position) FRO
 CREATE, VALIDATE = "/v2/data-import/accounts/", "/v2/data-import/accounts/validate/"
 UNTYPED = "/v2/data-import/accounts/untyped/"
 STATUS = f"/v2/data-import/accounts/{SUPPLIER}/"
+READ_RATES = (300, 500)
+"""Creates a second, and queries of a status a second beside them."""
+READS = f"status at {READ_RATES[1]}/s beside {READ_RATES[0]} creates/s"
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -72,6 +76,11 @@ class Measured(msgspec.Struct, frozen=True):
     memory_mb: dict[str, float] = {}
     """Megabytes of the largest process of each kind, at the end."""
 
+    @property
+    def service_us(self) -> float:
+        """CPU microseconds of an account in the whole service."""
+        return sum(used for kind, used in self.microseconds.items() if kind != "generator")
+
 
 class Reads(msgspec.Struct, frozen=True):
     """Accounts to query at random: the number before the first, their count, and the format of numbers."""
@@ -79,9 +88,6 @@ class Reads(msgspec.Struct, frozen=True):
     first: int = 0
     count: int = 0
     named: str = ""
-
-
-_NOTHING = Reads()
 
 
 class Bench:
@@ -109,10 +115,6 @@ class Bench:
         """Process id of Postgres."""
         return self._service.supervisor.pids()["postgres"]
 
-    def postgres_s(self) -> float:
-        """Return the CPU seconds of Postgres up to now."""
-        return usage_of({"postgres": [self.postmaster]})["postgres"]
-
     def creates_among_workers(self, rate: int = 0) -> Measured:
         """Measure creates while relay and workers run: `rate` a second [default: as fast as possible]."""
         self.settle()
@@ -128,20 +130,18 @@ class Bench:
         live: hence several pairs. Spans are sent to a receiver here, as many as by default.
         """
         self.settle()
-        names = ("create, traces on", "create, traces off")
-        measured: dict[str, list[Measured]] = {name: [] for name in names}
         with receiver() as received:
-            on = {"OTEL_EXPORTER_OTLP_ENDPOINT": received.url}
-            off = {"OTEL_TRACES_EXPORTER": "none"}
-            environments = dict(zip(names, (on, off), strict=True))
+            on, off = {"OTEL_EXPORTER_OTLP_ENDPOINT": received.url}, {"OTEL_TRACES_EXPORTER": "none"}
+            environments = {"create, traces on": on, "create, traces off": off}
+            measured: dict[str, list[Measured]] = {name: [] for name in environments}
             for pair in range(pairs):
                 with ExitStack() as stack:
                     ports = {
-                        name: stack.enter_context(self.server("cli.main", "api", "--port", environment=environment))
-                        for name, environment in (*environments.items(),)[:: 1 if pair % 2 else -1]
+                        name: stack.enter_context(self.server("cli.main", "api", "--port", **environment))
+                        for name, environment in sorted(environments.items(), reverse=pair % 2 == 1)
                     }
                     for piece in range(pieces + 1):
-                        for name in names if (piece + pair) % 2 == 0 else reversed(names):
+                        for name in sorted(environments, reverse=(piece + pair) % 2 == 0):
                             seconds = self._seconds / (pairs * pieces) * 4
                             result = self._measured(ports[name], CREATE, seconds=seconds)
                             measured[name] += [result] if piece else []
@@ -174,6 +174,9 @@ class Bench:
             used = per_account(before, usage_of(self._kinds()), count)
             used["generator"] = report["processor_s"] * 1e6 / count
             return Measured(count / (ended_at() - report["began_at"]), used, memory_mb=most_memory_of(self._families))
+
+    def client(self, port: int, *, tries: int = TRIES) -> ImportClient:
+        return ImportClient(f"http://127.0.0.1:{port}", self.key, tries=tries)
 
     def stage(self, port: int, count: int) -> None:
         """Send `count` accounts."""
@@ -230,9 +233,8 @@ class Bench:
                 time.sleep(0.1)
 
     def seal(self) -> None:
-        subprocess.run(
-            [sys.executable, "-m", "cli.main", "seal"], env=self._environment(), stdout=subprocess.DEVNULL, check=True
-        )
+        command = [sys.executable, "-m", "cli.main", "seal"]
+        subprocess.run(command, env=self._environment(), stdout=subprocess.DEVNULL, check=True)
 
     def settle(self) -> None:
         """Cancel the imports that earlier measurements have left, and vacuum the tables.
@@ -281,7 +283,7 @@ class Bench:
         """
         ended_at: list[float] = []
         with psycopg.connect(self.connections.admin_url, autocommit=True) as connection:
-            before, started = value_of(connection, _SELECT_HEAD), time.monotonic()
+            before, started = log_head(connection), time.monotonic()
             yield lambda: ended_at[0]
             while connection.execute(_SELECT_OPEN).fetchone() is not None:
                 if time.monotonic() - started > 60 + count / 20:
@@ -305,13 +307,12 @@ class Bench:
         return servers | self._families
 
     def _send_large(self, port: int, number: int, size: int) -> None:
-        """Send an account of about `size` bytes. Raises HTTPError if it is refused."""
+        """Send an account of about `size` bytes. Raises RuntimeError if it is refused."""
         sample, external = bodies(SUPPLIER)[number % SAMPLES]
         self._first += 1
         body = large(sample.replace(external, b"LARGE-%09d" % self._first), size)
-        headers = {"Authorization": f"Token {self.key}", "Content-Type": "application/json"}
-        with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}{CREATE}", body, headers)):
-            pass
+        if (answer := self.client(port).create(body)).status != 201:
+            raise RuntimeError(f"an account of {size} bytes was answered {answer}")
 
     def _report(self, port: int, path: str, **work: Any) -> dict[str, Any]:
         with self._loading(port, path, **work) as loading:
@@ -331,7 +332,7 @@ class Bench:
         count: int = 0,
         rate: int = 0,
         seconds: float = 0.0,
-        reads: Reads = _NOTHING,
+        reads: Reads = Reads(),  # noqa: B008 - it is frozen
     ) -> Iterator[subprocess.Popen[str]]:
         """Run a load generator for the block. It creates accounts, or queries those of `reads` if any are given."""
         first = reads.first if reads.count else self._first
@@ -347,21 +348,18 @@ class Bench:
                 loading.kill()
 
     def _prepare(self) -> str:
-        ledger = Ledger(self.connections.admin_url, views=INLINE)
         fresh = new_api_key()
         command = organisation.CreateKey(
             key_id=fresh.key_id, secret_sha256=fresh.secret_sha256, role="importer", suppliers=(SUPPLIER, OTHER)
         )
-        for code in (SUPPLIER, OTHER):
-            ledger.execute(supplier.stream_of(code), supplier.CreateSupplier(), at=now(), by=caused_by())
-        ledger.execute(organisation.stream_of("bench"), command, at=now(), by=caused_by())
-        ledger.close()
+        with closing(Ledger(self.connections.admin_url, views=INLINE)) as ledger:
+            for code in (SUPPLIER, OTHER):
+                ledger.execute(supplier.stream_of(code), supplier.CreateSupplier(), at=now(), by=caused_by())
+            ledger.execute(organisation.stream_of("bench"), command, at=now(), by=caused_by())
         return fresh.api_key
 
     @contextmanager
-    def server(
-        self, module: str, *arguments: str, environment: Mapping[str, str] = MappingProxyType({})
-    ) -> Iterator[int]:
+    def server(self, module: str, *arguments: str, **environment: str) -> Iterator[int]:
         port = free_port()
         with self._process([sys.executable, "-m", module, *arguments, str(port)], more=environment):
             _wait_for(port)
@@ -392,12 +390,7 @@ class Bench:
         """Run the relay, and as many workers as `up` starts."""
         with ExitStack() as stack:
             for role in ("relay", *["worker"] * workers_for(usable_cores())):
-                stack.enter_context(self.role(role))
-            yield
-
-    @contextmanager
-    def role(self, role: str) -> Iterator[None]:
-        with self._process([sys.executable, "-m", "cli.main", role], kind=role):
+                stack.enter_context(self._process([sys.executable, "-m", "cli.main", role], kind=role))
             yield
 
     @contextmanager
@@ -407,9 +400,9 @@ class Bench:
         *,
         kind: str = "api",
         pass_fds: tuple[int, ...] = (),
-        more: Mapping[str, str] = MappingProxyType({}),
+        more: dict[str, str] | None = None,
     ) -> Iterator[psutil.Process]:
-        environment = self._environment() | dict(more)
+        environment = self._environment() | (more or {})
         with (self.folder / "servers.log").open("ab") as log:
             process = subprocess.Popen(
                 command, env=environment, stdout=log, stderr=log, pass_fds=pass_fds, start_new_session=True
@@ -431,6 +424,16 @@ class Bench:
             "IMPORTLEDGER_REQUEST_KEY": self._token_key,
             "IMPORTLEDGER_DATA_DIR": str(self.folder),
         }
+
+
+@contextmanager
+def new_bench(seconds: float, *, has_own_values: bool = False) -> Iterator[Bench]:
+    """Start a service in a temporary folder for the block."""
+    with (
+        tempfile.TemporaryDirectory(prefix="importledger-bench-", ignore_cleanup_errors=True) as folder,
+        closing(Bench(Path(folder), seconds, has_own_values=has_own_values)) as bench,
+    ):
+        yield bench
 
 
 def median(measurements: Sequence[Measured]) -> Measured:

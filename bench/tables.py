@@ -7,18 +7,17 @@ account.
 
 import contextlib
 import csv
-import os
 import random
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import xlsxwriter
 
 from bench.results import Bar
+from bench.usage import run_measured
 from system.parallel import processes
 
 ACCOUNTS = 200_000
@@ -41,16 +40,12 @@ def mapped(form: str) -> list[Bar]:
     with tempfile.TemporaryDirectory(prefix="bench-book-") as name:
         with processes(1) as pool:  # this process stays small: Linux counts its memory as that of programs it starts
             pool.submit(write_tables, Path(name), form).result()
-        began = time.monotonic()
         command = [sys.executable, "-m", "importledger_client", "map", "check", "m.yaml", f"FKKVKP.{form}"]
-        with subprocess.Popen(command, cwd=name, stdout=subprocess.DEVNULL) as checking:
-            _, status, usage = os.wait4(checking.pid, 0)
-            checking.returncode = os.waitstatus_to_exitcode(status)
-        seconds = time.monotonic() - began
-    assert checking.returncode == 0, form
+        code, seconds, kib = run_measured(command, Path(name), stdout=subprocess.DEVNULL)
+    assert code == 0, form
     return [
         Bar(f"{form}: {ACCOUNTS:,} accounts of six tables [s]", seconds, 60, is_most=True),
-        Bar(f"{form}: MiB of the largest process", usage.ru_maxrss / 1024, 1024, is_most=True),
+        Bar(f"{form}: MiB of the largest process", kib / 1024, 1024, is_most=True),
     ]
 
 

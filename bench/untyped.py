@@ -1,10 +1,8 @@
 """The service's own app with one more route: token check and an untyped decode, nothing else. A peer for validation."""
 
 import os
-import sys
 
 import msgspec
-import uvicorn
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -13,6 +11,7 @@ from api.access.auth import WRITERS
 from api.app import create_app
 from api.http.paths import Endpoint
 from api.http.responses import JsonResponse, read_body
+from bench.peers.server import serve
 
 _decode = msgspec.json.Decoder().decode
 
@@ -26,16 +25,7 @@ def main() -> None:
         return JsonResponse(b"{}", 200)
 
     app.router.routes.insert(0, Route("/v2/data-import/accounts/untyped/", Endpoint(untyped), methods=["POST"]))
-    uvicorn.run(
-        app,
-        port=int(sys.argv[1]),
-        http="httptools",
-        loop="uvloop",
-        lifespan="on",
-        access_log=False,
-        server_header=False,
-        log_config=None,
-    )
+    serve(app)
 
 
 if __name__ == "__main__":

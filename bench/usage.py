@@ -1,9 +1,12 @@
 """Processor time by kind of process: what an account costs each of them."""
 
 import os
-from collections.abc import Iterator, Mapping
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -24,6 +27,15 @@ def most_memory_of(families: Mapping[str, list[int]]) -> dict[str, float]:
 def per_account(before: Usage, after: Usage, accounts: int) -> dict[str, float]:
     """Return the CPU microseconds of an account, by kind of process."""
     return {kind: (after[kind] - before.get(kind, 0.0)) * 1e6 / max(1, accounts) for kind in after}
+
+
+def run_measured(command: Sequence[str], folder: Path, **options: Any) -> tuple[int, float, float]:
+    """Run a program in a folder, and return its exit code, its seconds, and its largest memory [KiB]."""
+    began = time.monotonic()
+    process = subprocess.Popen(command, cwd=folder, **options)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, time.monotonic() - began, usage.ru_maxrss
 
 
 def _seconds(pid: int) -> float:
@@ -50,10 +62,8 @@ def _exact(pid: int) -> float:
     """Return the CPU seconds of all threads of a process, to the nanosecond: usual figures have only hundredths."""
     total = 0.0
     for task in Path(f"/proc/{pid}/task").iterdir():
-        try:
+        with suppress(FileNotFoundError, ProcessLookupError):  # the thread has just ended
             total += int((task / "schedstat").read_text().split()[0]) / 1e9
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # the thread has just ended
     return total
 
 

@@ -1,6 +1,7 @@
 """Measure waits of users: until an account exists, a change is effective, an outage is reported, a service is up."""
 
 import time
+from contextlib import closing
 from functools import partial
 
 import psutil
@@ -34,16 +35,13 @@ def slowest(bench: Bench) -> list[Bar]:
 
 def idle_latency(bench: Bench, samples: int = 20) -> float:
     """Return the seconds from a create's answer until PROCESSED on an idle service: the slowest of `samples`."""
-    slowest = 0.0
+    waits = []
     bench.settle()
-    with bench.apis() as port, bench.working():
-        client = ImportClient(f"http://127.0.0.1:{port}", bench.key)
-        for number, entry in enumerate(book(SUPPLIER, samples + 1, seed=99)):
-            waited = _seconds_until_processed(client, SUPPLIER, entry)
-            slowest = max(slowest, waited if number else 0.0)  # the first one warms up
+    with bench.apis() as port, bench.working(), closing(bench.client(port)) as client:
+        for entry in book(SUPPLIER, samples + 1, seed=99):
+            waits.append(_seconds_until_processed(client, SUPPLIER, entry))
             time.sleep(0.1)
-        client.close()
-    return slowest
+    return max(waits[1:])  # the first one warms up
 
 
 def fairness_latency(bench: Bench, samples: int = 5) -> float:
@@ -51,10 +49,8 @@ def fairness_latency(bench: Bench, samples: int = 5) -> float:
     bench.settle()
     with bench.apis() as port:
         bench.stage(port, MANY)
-        with bench.working():
-            client = ImportClient(f"http://127.0.0.1:{port}", bench.key)
+        with bench.working(), closing(bench.client(port)) as client:
             _, *waits = [_seconds_until_processed(client, OTHER, entry) for entry in book(OTHER, samples + 1, seed=96)]
-            client.close()
     return max(waits)
 
 
@@ -69,9 +65,11 @@ def _seconds_until_processed(client: ImportClient, supplier_code: str, entry: Bo
 def pause_latency(bench: Bench, samples: int = 5) -> float:
     """Return the seconds until a changed status of a supplier applies in the api: the slowest of 2 * `samples`."""
     slowest = 0.0
-    ledger = Ledger(bench.connections.database_url, views=INLINE)
-    with bench.server("cli.main", "api", "--port") as port:
-        client = ImportClient(f"http://127.0.0.1:{port}", bench.key)
+    with (
+        closing(Ledger(bench.connections.database_url, views=INLINE)) as ledger,
+        bench.server("cli.main", "api", "--port") as port,
+        closing(bench.client(port)) as client,
+    ):
         bodies = (entry.body for entry in book(SUPPLIER, 10_000, seed=98))
         changes: tuple[tuple[supplier.SupplierStatus, int], ...] = (("paused", 400), ("ongoing", 201))
         for status, answer in changes * samples:
@@ -81,8 +79,6 @@ def pause_latency(bench: Bench, samples: int = 5) -> float:
             while client.create(next(bodies)).status != answer:
                 time.sleep(0.01)
             slowest = max(slowest, time.monotonic() - started)
-        client.close()
-    ledger.close()
     return slowest
 
 
@@ -91,8 +87,7 @@ def hang_latency(bench: Bench, samples: int = 5) -> float:
     slowest = 0.0
     postmaster = psutil.Process(bench.postmaster)
     accounts = list(book(SUPPLIER, samples + 1, seed=97))
-    with bench.server("cli.main", "api", "--port") as port:
-        client = ImportClient(f"http://127.0.0.1:{port}", bench.key, tries=1)
+    with bench.server("cli.main", "api", "--port") as port, closing(bench.client(port, tries=1)) as client:
         client.create(accounts.pop().body)
         processes = [postmaster, *postmaster.children()]
         for process in processes:
@@ -109,7 +104,6 @@ def hang_latency(bench: Bench, samples: int = 5) -> float:
                 process.resume()
         while client.create(accounts[0].body).status != 201:
             time.sleep(0.05)
-        client.close()
     return slowest
 
 

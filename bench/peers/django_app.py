@@ -11,14 +11,14 @@ from datetime import date, datetime
 from decimal import Decimal
 from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_origin
-from urllib.parse import parse_qs, urlsplit
 
 import django
 import msgspec
 from django.conf import settings
 from msgspec import NODEFAULT, Meta, UnsetType
+from psycopg.conninfo import conninfo_to_dict
 
-_URL = urlsplit(os.environ["DATABASE_ADMIN_URL"])
+_SERVER = conninfo_to_dict(os.environ["DATABASE_ADMIN_URL"])
 
 settings.configure(
     DEBUG=False,
@@ -31,11 +31,8 @@ settings.configure(
     DATABASES={
         "default": {
             "ENGINE": "django.db.backends.postgresql",
-            "NAME": _URL.path.lstrip("/"),
-            "HOST": _URL.hostname or parse_qs(_URL.query)["host"][0],
-            "PORT": str(_URL.port or ""),
-            "USER": _URL.username or "",
-            "PASSWORD": _URL.password or "",
+            "NAME": _SERVER["dbname"],
+            **{name.upper(): _SERVER[name] for name in ("host", "port", "user", "password") if name in _SERVER},
             "CONN_MAX_AGE": None,
         }
     },
@@ -146,12 +143,9 @@ class Server(BaseApplication):
     """gunicorn with a worker for each core, as the service has."""
 
     def load_config(self) -> None:
-        self.cfg.set("bind", f"127.0.0.1:{sys.argv[1]}")
-        self.cfg.set("workers", max(1, os.cpu_count() or 1))
-        self.cfg.set("worker_class", "gthread")
-        self.cfg.set("threads", 4)
-        self.cfg.set("keepalive", 75)
-        self.cfg.set("loglevel", "error")
+        options = {"bind": f"127.0.0.1:{sys.argv[1]}", "workers": os.cpu_count() or 1, "worker_class": "gthread"}
+        for name, value in (options | {"threads": 4, "keepalive": 75, "loglevel": "error"}).items():
+            self.cfg.set(name, value)
 
     def load(self) -> Any:
         return get_wsgi_application()

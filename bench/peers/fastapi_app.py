@@ -3,16 +3,15 @@
 As its documentation advises for speed: one model for the body, no response model, uvloop and httptools below.
 """
 
-import sys
 from functools import cache
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
-import uvicorn
 from fastapi import FastAPI, Response
 from msgspec import NODEFAULT, Meta, UnsetType
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from bench.peers.server import serve
 from schemas.account import Account
 
 
@@ -67,4 +66,4 @@ async def validate(account: Body) -> Response:  # type: ignore[valid-type]
 
 
 if __name__ == "__main__":
-    uvicorn.run(app, port=int(sys.argv[1]), http="httptools", loop="uvloop", access_log=False, log_config=None)
+    serve(app)
