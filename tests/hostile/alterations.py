@@ -125,7 +125,10 @@ def _filling(pattern: bytes, size: int) -> Iterator[bytes]:
 def _zip_with(content: bytes, changed: str, pieces: Iterator[bytes] | list[bytes]) -> bytes:
     """Return the zip with a member that consists of these pieces."""
     written = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(content)) as opened, zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as target:
+    with (
+        zipfile.ZipFile(io.BytesIO(content)) as opened,
+        zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as target,
+    ):
         for name in opened.namelist():
             with target.open(name, "w", force_zip64=True) as member:
                 for piece in pieces if name == changed else [opened.read(name)]:

@@ -1,16 +1,17 @@
-"""Read untrusted files in a process with limits: `python -m tests.hostile.file_readers KIND FILE`.
+"""Readers of untrusted files, which run in a process with limits.
 
-Each line of its input names an altered copy of FILE, which must be refused with a sentence, or mean the same as FILE.
-For each it prints a line of JSON: the fault, or "". Memory or CPU time beyond the limits ends the process.
+An altered copy of a file must be refused with a sentence, or mean the same as the file. Memory or CPU time beyond the
+limits ends the process.
 """
 
 import contextlib
 import io
-import json
 import resource
 import sys
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -87,10 +88,34 @@ READERS: dict[str, Callable[[Path], Any]] = {
 }  # fmt: skip
 
 
-def judged(read: Callable[[Path], Any], file: Path, meaning: Any) -> str:
-    """Return what is wrong with how the file is read; "" for a refusal in a sentence, or for the same meaning."""
+class Reader:
+    """A process with limits that reads copies of a whole file."""
+
+    def __init__(self, pool: ProcessPoolExecutor, kind: str, whole: Path) -> None:
+        self._pool = pool
+        pool.submit(_begin, kind, whole).result()
+
+    def problem_of(self, file: Path) -> str:
+        """Return what is wrong with how the file is read; "" for a refusal in a sentence, or for the same meaning."""
+        try:
+            return self._pool.submit(_judged, file).result()
+        except BrokenProcessPool:
+            return "the reader ended"
+
+
+def _begin(kind: str, whole: Path) -> None:
+    """Limit this process, which reads files of this kind from now on."""
+    global _read, _meaning
+    _read = READERS[kind]
+    _meaning = _read(whole)
+    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY_BYTES, size + MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_S, PROCESSOR_S))
+
+
+def _judged(file: Path) -> str:
     try:
-        return "" if read(file) == meaning else "accepted, and means something else"
+        return "" if _read(file) == _meaning else "accepted, and means something else"
     except Exception as error:
         sentence = str(error) if isinstance(error, verifier.Invalid) else failure_sentence(error)
         if sentence is None or "MemoryError" in sentence:
@@ -98,15 +123,5 @@ def judged(read: Callable[[Path], Any], file: Path, meaning: Any) -> str:
         return "" if len(sentence) < MAX_REFUSAL else f"a refusal of {len(sentence)} characters"
 
 
-def main(kind: str, file: Path) -> None:
-    read = READERS[kind]
-    meaning = read(file)
-    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY_BYTES, size + MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_S, PROCESSOR_S))
-    for line in sys.stdin:
-        print(json.dumps(judged(read, Path(line.removesuffix("\n")), meaning)), flush=True)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+_read: Callable[[Path], Any]
+_meaning: Any

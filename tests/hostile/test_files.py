@@ -6,8 +6,6 @@ Each kind of file is altered `FUZZ_FILES` times [default: 60], and read in a pro
 import hashlib
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,40 +28,14 @@ from eventstore.proof.sample_verifier import POPULATION, draw, sample_proof
 from eventstore.proof.sealing import sign_snapshot
 from eventstore.proof.statement import sign_statement
 from eventstore.proof.verifier import Checkpoint
+from system.parallel import processes
 from tests.hostile.alterations import alterations, write_bombs
-from tests.hostile.file_readers import READERS
-from tests.support.folders import ROOT
+from tests.hostile.file_readers import READERS, Reader
 from tests.support.make import NOON
 from tests.support.sealed_log import KEY, SUPPLIER, Log, emptied
 
 COUNT = int(os.environ.get("FUZZ_FILES", "60"))
 SEED = 47
-
-
-class Reader:
-    """The process that reads files of a kind."""
-
-    def __init__(self, kind: str, file: Path) -> None:
-        command = [sys.executable, "-m", "tests.hostile.file_readers", kind, str(file)]
-        pipe = subprocess.PIPE
-        self._process = subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
-
-    def problem_of(self, file: Path) -> str:
-        """Return what is wrong with how it reads the file, or how it ended; "" for nothing."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        try:
-            print(file, file=self._process.stdin, flush=True)
-            answer = self._process.stdout.readline()
-        except BrokenPipeError:
-            answer = ""
-        if answer:
-            return str(json.loads(answer))
-        _, complained = self._process.communicate()
-        return f"the reader ended with {self._process.returncode}: {complained}"
-
-    def end(self) -> None:
-        self._process.communicate()
 
 
 def written(kind: str, log: Log, folder: Path) -> Path:
@@ -130,11 +102,11 @@ def backed_up(log: Log, folder: Path) -> None:
 def reading(request: pytest.FixtureRequest, log: Log, folder: Path) -> Iterator[tuple[str, bytes, Path, Reader]]:
     """A kind of file, one that is whole, where altered ones are put, and what reads them."""
     whole = written(request.param, log, folder)
-    reader = Reader(request.param, whole)
     content = whole.read_bytes()
-    assert reader.problem_of(whole) == ""
-    yield request.param, content, whole if request.param in ("manifest", "sample") else folder / "altered", reader
-    reader.end()
+    with processes(1) as pool:
+        reader = Reader(pool, request.param, whole)
+        assert reader.problem_of(whole) == ""
+        yield request.param, content, whole if request.param in ("manifest", "sample") else folder / "altered", reader
 
 
 @pytest.mark.promise("files-others-proofs-checkpoints")
