@@ -33,6 +33,8 @@ from importledger_client.mapping import MappingError, read_mapping
 from importledger_client.sources import Differs, Line, Source, Unreadable, _Counted
 from importledger_client.tables.columnar import Columnar
 from importledger_client.tables.delimited import Delimited
+from importledger_client.tables.reading import Table
+from importledger_client.tables.table import TableSource
 from importledger_client.tables.workbook import Sheet
 from importledger_client.values import converted
 from tests.support.importbook import importbook
@@ -75,7 +77,7 @@ def names(folder: Path, content: str | bytes, **options: Any) -> list[str | None
 
 
 def refusal(folder: Path, content: str | bytes, **options: Any) -> str:
-    """The sentence that refuses a CSV file with this content."""
+    """The sentence that refuses a CSV file with this content, and a mapping."""
     with pytest.raises(Unreadable) as error:
         lines(folder, written(folder, "kunden.csv", content), **options)
     return str(error.value)
@@ -109,15 +111,17 @@ def with_sheet_changed(file: str, *changes: tuple[bytes, bytes]) -> str:
 # Numbers and dates
 
 
-@pytest.mark.parametrize("cell", ["12.50", "1.5", "1234.5", "1.2345", "12.345.67", "1.234.5", "0.123", "1 2", "1,2,3"])
-def test_a_group_separator_stands_only_before_exactly_three_digits(tmp_path: Path, cell: str) -> None:
-    file = written(tmp_path, "kunden.csv", f"Nr;Name;Saldo\nK1;Groß;1.234,50\nK2;Böhm;{cell}\n")
-    first, second = lines(tmp_path, file, WITH_BALANCE, decimals="1.234,56")
+def test_a_group_separator_stands_only_before_exactly_three_digits(tmp_path: Path) -> None:
+    cells = ["12.50", "1.5", "1234.5", "1.2345", "12.345.67", "1.234.5", "0.123", "1 2", "1,2,3"]
+    rows = "".join(f"K{number};Böhm;{cell}\n" for number, cell in enumerate(cells, 3))
+    file = written(tmp_path, "kunden.csv", f"Nr;Name;Saldo\nK2;Groß;1.234,50\n{rows}")
+    first, *others = lines(tmp_path, file, WITH_BALANCE, decimals="1.234,56")
     assert msgspec.json.decode(first.content)["transfer_balance"] == "1234.50"
-    (error,) = second.errors
-    assert (error.attr, error.code) == ("transfer_balance", "invalid")
-    assert error.detail == "Row 3, column Saldo: the value must be written like 1.234,56."
-    assert msgspec.json.decode(second.content)["transfer_balance"] == f"UNREADABLE: {cell}"  # every service refuses it
+    for number, (cell, line) in enumerate(zip(cells, others, strict=True), 3):
+        (error,) = line.errors
+        assert (error.attr, error.code) == ("transfer_balance", "invalid")
+        assert error.detail == f"Row {number}, column Saldo: the value must be written like 1.234,56."
+        assert msgspec.json.decode(line.content)["transfer_balance"] == f"UNREADABLE: {cell}"  # all services refuse it
 
 
 @pytest.mark.parametrize(
@@ -248,11 +252,8 @@ ENCODED = "Nr;Name\nK1;Müller\nK2;Größer\nK3;Weiß\n"
             (f"Nr;Name\n{row}\n", "row 2", {})
             for row in (r'K1;"\"Bau\" GmbH"', r"K1;\"Bau\" GmbH", 'K1;"Zum" Löwen', 'K1; "Zum"', 'K1;"a" ', r'K1;"\"B"')
         ),
-        (ROWS_IN_CELL, "row 3 has whole rows inside a cell of column Name: is a quote", {"ignore": ["Ort"]}),
         (TWO_ORTE, "has 2 columns with the name Ort", {}),
-        ("Nr;Name;Name\nK1;a;b\n", "has 2 columns with the name Name", {"ignore": ["Name"]}),
         (NAMELESS, "row 3: cell 3 stands below no column name", {}),
-        ("Nr;Nachname\nK1;x\n", "There is no column Name in the table; there are Nr, Nachname.", {}),
         *(
             (f"Nr;Name;Ort\nK1;Groß;Ulm\n{row}\n", f"row 3 must have 3 cells like the header; it has {cells}.", {})
             for row, cells in (("K2;Böhm;Bau;Köln", 4), ("K2;Böhm", 2), ("K2", 1), ("   ", 1))
@@ -264,7 +265,9 @@ ENCODED = "Nr;Name\nK1;Müller\nK2;Größer\nK3;Weiß\n"
 def test_csv_that_could_be_misread_is_refused(
     tmp_path: Path, content: str | bytes, sentence: str, options: dict[str, Any]
 ) -> None:
-    assert sentence in refusal(tmp_path, content, **options)
+    file, source = written(tmp_path, "kunden.csv", content), TableSource(**options.get("source", {}))
+    with pytest.raises(Unreadable, match=re.escape(sentence)):
+        list(Table([file], source, ignored=options.get("ignore", ())).rows())
 
 
 @pytest.mark.parametrize(
@@ -297,6 +300,20 @@ def test_csv_without_doubts_is_read(
     tmp_path: Path, content: str | bytes, expected: list[str], options: dict[str, Any]
 ) -> None:
     assert names(tmp_path, content, **options) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence", "ignore"),
+    [
+        ("Nr;Nachname\nK1;x\n", "There is no column Name in the table; there are Nr, Nachname.", ""),
+        ("Nr;Name;Name\nK1;a;b\n", "has 2 columns with the name Name", "Name"),
+        (ROWS_IN_CELL, "row 3 has whole rows inside a cell of column Name: is a quote", "Ort"),
+    ],
+)
+def test_csv_in_which_a_mapped_column_is_doubtful_is_refused(
+    tmp_path: Path, content: str, sentence: str, ignore: str
+) -> None:
+    assert sentence in refusal(tmp_path, content, ignore=[ignore])
 
 
 def test_blanks_around_a_key_make_no_other_account(tmp_path: Path) -> None:
@@ -374,23 +391,36 @@ def test_sheets_that_are_not_read_are_named_and_refused(tmp_path: Path) -> None:
         lines(tmp_path, workbook(tmp_path, ("Leer", [])))
 
 
-@pytest.mark.parametrize(
-    ("cell", "sentence"),
-    [
-        *(
-            (word, "may mean no value: list it in `empty` of the mapping")
-            for word in ("NULL", "(null)", "\\N", "#NV", "#N/A", "NaN", "<NA>", "#WERT!")
-        ),
-        *((number, "Excel writes for a long number") for number in ("5,12387E+10", "5.1E+10", "-1,2E+15")),
+DOUBTFUL = {
+    "may mean no value: list it in `empty` of the mapping": [
+        "NULL",
+        "(null)",
+        "\\N",
+        "#NV",
+        "#N/A",
+        "NaN",
+        "<NA>",
+        "#WERT!",
     ],
-)
-def test_a_doubtful_cell_is_read_once_the_mapping_decides(tmp_path: Path, cell: str, sentence: str) -> None:
-    content = f"Nr;Name\nK1;Groß\nK2;{cell}\n"
+    "Excel writes for a long number": ["5,12387E+10", "5.1E+10", "-1,2E+15"],
+}
+
+
+def test_doubtful_cells_are_read_once_the_mapping_decides(tmp_path: Path) -> None:
+    """Each word stands in a column of its own."""
+    words = [(word, sentence) for sentence, alike in DOUBTFUL.items() for word in alike]
+    cells = ";".join(word for word, _ in words)
+    columns = [f"C{number}" for number in range(len(words))]
+    file = written(tmp_path, "kunden.csv", f"Nr;{';'.join(columns)}\nK1{';x' * len(words)}\nK2;{cells}\n")
+    account = {"external_account_number": "Nr", "notes": [{"body": column} for column in columns]}
     for options in ({}, {"empty": ["another word"]}):
-        with pytest.raises(Differs, match=re.escape(f"column Name: row 3 has {cell}, which {sentence}")):
-            names(tmp_path, content, **options)
-    assert names(tmp_path, content, texts=[cell]) == ["Groß", cell]
-    assert names(tmp_path, content, empty=[cell]) == ["Groß", None]
+        with pytest.raises(Differs) as doubted:
+            lines(tmp_path, file, account, **options)
+        for column, (word, sentence) in zip(columns, words, strict=True):
+            assert f"column {column}: row 3 has {word}, which {sentence}" in str(doubted.value)
+    listed = [word for word, _ in words]
+    assert [note["body"] for note in accounts(tmp_path, file, account, texts=listed)[1]["notes"]] == listed
+    assert "notes" not in accounts(tmp_path, file, account, empty=listed)[1]
 
 
 @pytest.mark.parametrize(

@@ -116,17 +116,27 @@ class Engine:
     def filter(self, table: str, condition: str) -> None:
         self._run(f"UPDATE r{self._numbers[table]} SET kept = false WHERE NOT coalesce({condition}, false)")
 
-    def first(self, table: str, value: str) -> tuple[int, Any] | None:
-        """Return number and value of the first row whose value is not NULL."""
-        rows = f"SELECT row, {value} AS x FROM r{self._numbers[table]}"
-        ((number, found),) = self._run(f"SELECT min(row), arg_min(x, row) FROM ({rows} WHERE kept) WHERE x IS NOT NULL")
-        return None if number is None else (number, found)
+    def first(self, table: str, values: Sequence[str]) -> list[tuple[int, Any] | None]:
+        """Return number and value of the first row in which a value is not NULL, for each value."""
+        if not values:
+            return []
+        names = [f"x{place}" for place in range(len(values))]
+        rows = ", ".join(["row", *(f"{value} AS {name}" for name, value in zip(names, values, strict=True))])
+        parts = ", ".join(f"min(CASE WHEN {name} IS NOT NULL THEN row END), arg_min({name}, row)" for name in names)
+        [found] = self._run(f"SELECT {parts} FROM (SELECT {rows} FROM r{self._numbers[table]} WHERE kept)")
+        pairs = zip(found[::2], found[1::2], strict=True)
+        return [None if number is None else (number, value) for number, value in pairs]
 
-    def first_like(self, table: str, column: str, pattern: str, texts: Sequence[str]) -> tuple[int, str] | None:
-        """Return number and cell of the first row whose whole cell matches a pattern, except the given texts."""
+    def first_like(
+        self, table: str, patterns: Sequence[tuple[str, str]], texts: Sequence[str]
+    ) -> list[tuple[int, str] | None]:
+        """Return number and cell of the first row whose whole cell matches, for each pair of a column and a pattern.
+
+        The given texts do not match.
+        """
         quoted = ", ".join(_quoted(text) for text in ("", *texts))
-        condition = f"regexp_full_match({column}, {_quoted(pattern)}) AND {column} NOT IN ({quoted})"
-        return self.first(table, f"CASE WHEN {condition} THEN {column} END")
+        matching = "CASE WHEN regexp_full_match({0}, {1}) AND {0} NOT IN ({2}) THEN {0} END"
+        return self.first(table, [matching.format(column, _quoted(pattern), quoted) for column, pattern in patterns])
 
     def filled(self, table: str, columns: Iterable[str], *, clause: str = "") -> list[int]:
         """Return the number of rows, then the number of filled cells of each column.

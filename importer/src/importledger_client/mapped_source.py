@@ -292,8 +292,9 @@ class MappedSource(Source):
         if alias not in mapped.filters:
             return
         use, found = mapped.uses[alias], mapped.filters[alias]
-        if found.failed is not None and (failed := engine.first(alias, use.values[found.failed - 2])):
-            number, reader = failed[0], found.readers[failed[1]]
+        failures = [] if found.failed is None else [use.values[found.failed - 2]]
+        for number, position in filter(None, engine.first(alias, failures)):
+            reader = found.readers[position]
             column = named(alias, reader.column)
             place = f"{self.tables[alias].name}, {self._location(alias, number)}"
             raise Unreadable("{place}, column {column}: the value {rule}", place=place, column=column, rule=reader.rule)
@@ -302,14 +303,18 @@ class MappedSource(Source):
     def _doubts_of(self, engine: Engine, alias: str, use: TableUse) -> Iterator[str]:
         """Yield sentences on words that may mean "no value", and on rounded numbers and changed texts."""
         texts = {column for table, column, __ in text_columns(self.plan.account) if table == alias}
-        for column, name in use.columns.items():
-            for pattern, reason in _DOUBTS.items():
-                if pattern is not NO_VALUE and column not in texts:
-                    continue
-                if found := engine.first_like(alias, name, pattern.pattern, self.plan.texts):
-                    number, text = found
-                    place = self._location(alias, number)
-                    yield _(reason, column=named(alias, column), place=place, text=text)
+        checks = [
+            (column, pattern)
+            for column in use.columns
+            for pattern in _DOUBTS
+            if pattern is NO_VALUE or column in texts
+        ]
+        patterns = [(use.columns[column], pattern.pattern) for column, pattern in checks]
+        for (column, pattern), found in zip(checks, engine.first_like(alias, patterns, self.plan.texts), strict=True):
+            if found is not None:
+                number, text = found
+                place = self._location(alias, number)
+                yield _(_DOUBTS[pattern], column=named(alias, column), place=place, text=text)
 
     def _changed_texts(self) -> Iterator[str]:
         """Yield sentences on text columns: Excel changes 1/2 to a date, and the name Wahr to a boolean."""
