@@ -109,8 +109,12 @@ def _of_many_values(content: bytes) -> Iterator[tuple[str, Iterator[bytes]]]:
     yield "events.ndjson", itertools.chain([events], _filling(b"[]\n", 3 * _VALUES))
     parsed = json.loads(index)
     [*_, signed] = parsed["checkpoints"].values()
-    parsed["checkpoints"] = {str(size): signed for size in range(10**6)} | parsed["checkpoints"]
-    yield "proof.json", iter([json.dumps(parsed).encode()])
+    parsed["checkpoints"] = {"SIZE": signed} | parsed["checkpoints"]
+    before, entry, after = json.dumps(parsed).partition(f'"SIZE": {json.dumps(signed)}')
+    yield (
+        "proof.json",
+        iter([f"{before}{','.join(entry.replace('SIZE', str(n)) for n in range(10**6))}{after}".encode()]),
+    )
 
 
 def _of_values(content: bytes) -> Iterator[bytes]:
