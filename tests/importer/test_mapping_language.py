@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from importledger_client import mapped_source, value_list
 from importledger_client.engine import Engine
+from importledger_client.mapped_source import MappedSource
 from importledger_client.mapping import MappingError
 from importledger_client.sources import Differs, Line, Unreadable
 from importledger_client.tables.reading import Table
@@ -225,41 +226,61 @@ few = st.sampled_from(["", "a", "b", "c"])
 pairs = st.lists(st.tuples(few, few), max_size=6)
 
 
-@given(st.lists(few, min_size=1, max_size=4), pairs, pairs)
-def test_joins_over_two_steps_give_each_account_its_rows(
-    keys: list[str], contracts: list[tuple[str, str]], meters: list[tuple[str, str]]
+@given(st.lists(st.tuples(few, few), min_size=1, max_size=6), st.lists(st.tuples(few, few), max_size=8), pairs, pairs)
+def test_joins_give_each_account_its_rows_and_name_all_others(
+    places: list[tuple[str, str]],
+    points: list[tuple[str, str]],
+    people: list[tuple[str, str]],
+    consents: list[tuple[str, str]],
 ) -> None:
-    """Each account has the contracts with its key, and each of these the meters with its name."""
-    melos = [{"from": "m", "on": ["C"], "melo_number": "N"}]
-    points = [{"from": "c", "on": {"K": "VKONT"}, "identifier": "C", "melos": melos}]
-    account = NUMBER | {"supply_addresses": [{"supply_points": points}]}
+    """A place has the points with its key and name, an account its people, and each of these their consents."""
+    consent = {"from": "m", "on": ["C"], "value": "N"}
+    account = NUMBER | {
+        "supply_addresses": [
+            {"each": ["ORT"], "supply_address1": "ORT", "supply_points": [{"from": "z", "identifier": "Z"}]}
+        ],
+        "customers": [{"from": "c", "on": {"K": "VKONT"}, "family_name": "C", "consents": [consent]}],
+    }
     tables = {
-        "t": "VKONT;X\n" + "".join(f"{key};x\n" for key in dict.fromkeys(keys)),
-        "c": "K;C;X\n" + "".join(f"{key};{name};x\n" for key, name in contracts),
-        "m": "C;N\n" + "".join(f"{name};{number}{meter}\n" for number, (name, meter) in enumerate(meters)),
+        "t": "VKONT;ORT;X\n" + "".join(f"{key};{place};x\n" for key, place in places),
+        "z": "VKONT;ORT;Z\n" + "".join(f"{key};{place};Z{number}\n" for number, (key, place) in enumerate(points)),
+        "c": "K;C;X\n" + "".join(f"{key};{name};x\n" for key, name in people),
+        "m": "C;N\n" + "".join(f"{name};{number}{value}\n" for number, (name, value) in enumerate(consents)),
     }
     shared: dict[str, Any] = {"repeated": "allow", "unmatched": "ignore"}
+    files = {"z": {"key": "VKONT"}, "c": shared, "m": shared}
     with tempfile.TemporaryDirectory() as name:
-        source = mapped(Path(name), account, tables, files={"c": shared, "m": shared}, ignore=["X"])
-        made = [msgspec.json.decode(line.content) for line in source.lines() if line.content]
-    expected = {
+        strict = mapped(Path(name), account, tables, files=files, ignore=["X"])
+        source = MappedSource(strict.files, strict.plan, Path(strict.mapping), None)
+        decoded = [msgspec.json.decode(line.content) for line in source.lines() if line.content]
+    made = {account["external_account_number"]: account for account in decoded}
+    found = [
+        (key, address["supply_address1"], point["identifier"])
+        for key, account in made.items()
+        for address in account.get("supply_addresses", ())
+        for point in address.get("supply_points", ())
+    ]
+    known = {(key, place) for key, place in places if key and place}
+    expected = [(key, place, f"Z{number}") for number, (key, place) in enumerate(points) if (key, place) in known]
+    assert sorted(found) == sorted(expected)
+    assert source.mapped is not None
+    assert source.mapped.unused.repeated == {}
+    assert len(source.mapped.unused.rows.get("z", ())) == len(points) - len(expected)
+    assert {
         key: [
-            (contract, [f"{number}{meter}" for number, (of, meter) in enumerate(meters) if of == contract])
-            for of_account, contract in contracts
-            if of_account == key and contract
+            (person["family_name"], [consent["value"] for consent in person.get("consents", ())])
+            for person in account.get("customers", ())
         ]
-        for key in keys
+        for key, account in made.items()
+    } == {
+        key: [
+            (person, [f"{number}{value}" for number, (of, value) in enumerate(consents) if of == person])
+            for of_account, person in people
+            if of_account == key and person
+        ]
+        for key, _ in places
         if key
     }
-    found = {
-        account["external_account_number"]: [
-            (point["identifier"], [melo["melo_number"] for melo in point.get("melos", ())])
-            for address in account.get("supply_addresses", ())
-            for point in address["supply_points"]
-        ]
-        for account in made
-    }
-    assert found == expected
 
 
 def test_where_leaves_rows_out_and_counts_them(tmp_path: Path) -> None:

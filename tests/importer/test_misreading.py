@@ -7,7 +7,6 @@ import random
 import re
 import shutil
 import subprocess
-import tempfile
 import zipfile
 from datetime import UTC, date, datetime, time
 from pathlib import Path
@@ -28,7 +27,6 @@ from importledger_client.comparing import compared
 from importledger_client.contract import ACCOUNT as CONTRACT
 from importledger_client.engine import Engine
 from importledger_client.manifest import Counting, NoAccount
-from importledger_client.mapped_source import MappedSource
 from importledger_client.mapping import MappingError, read_mapping
 from importledger_client.sources import Differs, Line, Source, Unreadable, _Counted
 from importledger_client.tables.columnar import Columnar
@@ -728,37 +726,6 @@ def places_with(**point: Any) -> dict[str, Any]:
     """An account with an address for each place, and a supply point for each row of the table z."""
     address = {"each": ["Ort"], "supply_address1": "Ort", "supply_points": [POINT | point]}
     return ACCOUNT | {"supply_addresses": [address]}
-
-
-few = st.sampled_from(["", "a", "b", "c"])
-
-
-@given(st.lists(st.tuples(few, few), min_size=1, max_size=6), st.lists(st.tuples(few, few), max_size=8))
-def test_each_row_of_a_further_table_is_in_one_place_or_named(
-    places: list[tuple[str, str]], meters: list[tuple[str, str]]
-) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        content = "Nr;Name;Ort\n" + "".join(f"{key};x;{place}\n" for key, place in places)
-        file = written(folder, "kunden.csv", content)
-        rows = "".join(f"{key};{place};Z{number}\n" for number, (key, place) in enumerate(meters))
-        written(folder, "z.csv", f"Nr;Ort;Zähler\n{rows}")
-        path = mapping_at(folder, places_with(), files=FURTHER)
-        source = MappedSource([file], read_mapping(path), path, None)
-        made = [msgspec.json.decode(line.content) for line in source.lines() if line.content]
-        assert source.mapped is not None
-        unused = source.mapped.unused
-    found = [
-        (account["external_account_number"], address["supply_address1"], point["identifier"])
-        for account in made
-        for address in account.get("supply_addresses", ())
-        for point in address.get("supply_points", ())
-    ]
-    known = {(key, place) for key, place in places if key and place}
-    expected = [(key, place, f"Z{number}") for number, (key, place) in enumerate(meters) if (key, place) in known]
-    assert sorted(found) == sorted(expected)
-    assert unused.repeated == {}
-    assert len(unused.rows.get("z", ())) == len(meters) - len(expected)
 
 
 def test_a_row_used_for_several_parents_or_none_is_an_error(tmp_path: Path) -> None:
