@@ -7,7 +7,7 @@ import re
 import string
 import subprocess
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import click
@@ -130,10 +130,8 @@ def test_an_english_term_has_one_german_term(english: str, german_terms: str, wr
     assert texts_with(texts, wrong) == []
 
 
-def in_german(*words: str, at: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a verb as a process with a German environment."""
-    german_shell = environment() | {"LC_ALL": "", "LC_MESSAGES": "", "LANG": "de_DE.UTF-8"}
-    return subprocess.run([*COMMAND, *words], cwd=at, env=german_shell, capture_output=True, text=True, timeout=60)
+GERMAN = {"LC_ALL": "", "LC_MESSAGES": "", "LANG": "de_DE.UTF-8"}
+in_german = partial(importbook, access=GERMAN)
 
 
 def test_help_is_german() -> None:
@@ -156,8 +154,9 @@ def test_a_wrong_call_gets_german_sentences() -> None:
         2,
         "Fehler: Es gibt keine Option '--mod'. Meinten Sie '--mode'?",
     )
-    missing = in_german("reconcile", "go", "--manifest", "none.json").stderr
-    assert "Ungültiger Wert für '--manifest': Datei 'none.json' gibt es nicht." in missing
+    words = [*COMMAND, "reconcile", "go", "--manifest", "none.json"]  # a process: click translates at import
+    missing = subprocess.run(words, env=environment(GERMAN), capture_output=True, text=True, timeout=60)
+    assert "Ungültiger Wert für '--manifest': Datei 'none.json' gibt es nicht." in missing.stderr
 
 
 @pytest.mark.promise("failures-in-excel")

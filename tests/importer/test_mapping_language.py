@@ -116,16 +116,16 @@ def test_expressions_compute_a_field_from_one_row(
 def test_the_examples_of_the_reference_compute_what_they_promise(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "mapping.md").read_text(encoding="utf-8")
     rows = [row.strip("| ").split(" | ", 1) for row in page.splitlines() if row.endswith("}` |")]
-    fields = {task: yaml.safe_load(field.strip("`").replace("\\|", "|")) for task, field in rows if '"' in field}
+    fields = [yaml.safe_load(field.strip("`").replace("\\|", "|")) for _, field in rows if '"' in field]
     table = "VKONT;NAME1;NAME2;NAME;STREET;BETRW;SPARTE;PLZ\nV1;Bau;GmbH;Müller, Dr. Hans;Musterstr. 12a;3,20;01;1067\n"
-    found = {}
-    for task, spec in fields.items():
-        path = "transfer_balance" if "BETRW" in str(spec) else "sales_channel"
-        ignore = ["NAME1", "NAME2", "NAME", "STREET", "BETRW", "SPARTE", "PLZ"]
-        (made,) = accounts(tmp_path, NUMBER | {path: spec}, {"t": table}, ignore=ignore, **FORMS)
-        found[task] = made[path]
-    expected = ["Bau GmbH", "Musterstr.", "12a", "Müller", "Hans", "Dr.", "-3.2", "01067", "-3.2", "electricity"]
-    assert [*found.values()] == expected
+    account = NUMBER | {
+        "notes": [{"body": spec} for spec in fields if "BETRW" not in str(spec)],
+        "ledgers": [{"ledger_balance": spec} for spec in fields if "BETRW" in str(spec)],
+    }
+    (made,) = accounts(tmp_path, account, {"t": table}, **FORMS)
+    expected = ["Bau GmbH", "Musterstr.", "12a", "Müller", "Hans", "Dr.", "01067", "electricity"]
+    assert [note["body"] for note in made["notes"]] == expected
+    assert made["ledgers"] == [{"ledger_balance": "-3.2"}] * 2
 
 
 @pytest.mark.parametrize(
