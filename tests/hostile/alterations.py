@@ -84,12 +84,12 @@ def write_bombs(kind: str, content: bytes, file: Path) -> Iterator[Path]:
             yield file
         case "export" | "replay":
             for filling in (b" ", b"[", b"\n"):
-                with file.open("wb") as output, zstandard.ZstdCompressor().stream_writer(output) as writer:
+                with file.open("wb") as output, zstandard.ZstdCompressor(level=1).stream_writer(output) as writer:
                     for piece in _filling(filling, _BOMB_BYTES):
                         writer.write(piece)
                 yield file
             lines = zstandard.ZstdDecompressor().decompressobj().decompress(content).split(b'"state":{', 1)
-            with file.open("wb") as output, zstandard.ZstdCompressor().stream_writer(output) as writer:
+            with file.open("wb") as output, zstandard.ZstdCompressor(level=1).stream_writer(output) as writer:
                 writer.write(lines[0] + b'"state":')
                 for piece in _of_values(b"{" + lines[1]):
                     writer.write(piece)

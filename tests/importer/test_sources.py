@@ -13,7 +13,16 @@ from importledger_client.answers import FieldError
 from importledger_client.error_counts import ErrorCounts, Sample, masked
 from importledger_client.failures import FailureFiles, neutral
 from importledger_client.notes import run_named_after
-from importledger_client.sources import LONGEST_LINE, Source, Unreadable, account_in, for_supplier
+from importledger_client.protocol import receipt_of
+from importledger_client.sources import (
+    LONGEST_LINE,
+    Source,
+    Unreadable,
+    account_in,
+    for_supplier,
+    number_of,
+    supplier_of,
+)
 from tests.support.importbook import importbook
 
 LINES = b'{"a": 1}\n\n{"b": 2.50}\r\n'
@@ -70,6 +79,15 @@ def test_a_supplier_is_set_and_no_other_byte_changes() -> None:
     wrapped = b'{"payload":%s,"task_params":{}}' % ACCOUNT
     assert for_supplier(wrapped, "B") == wrapped.replace(b'"A"', b'"B"')
     assert for_supplier(b"{broken", "B") == b"{broken"
+
+
+def test_a_line_that_is_nested_too_deeply_is_no_account() -> None:
+    """The service refuses it, and the other lines of the book are sent."""
+    deep = b'{"line":1,"errors":[],"external_account_number":"X","import_supplier":"A","payload":'
+    deep += b"[" * 100_000 + b"]" * 100_000 + b"}"
+    assert account_in(deep) is deep
+    assert for_supplier(deep, "B") is deep
+    assert (supplier_of(deep), number_of(deep), receipt_of(deep, "VALID").status) == (None, None, "VALID")
 
 
 def failures(folder: Path, content: bytes, errors: tuple[FieldError, ...] = ERRORS) -> bytes:

@@ -9,7 +9,7 @@ import zstandard
 from importledger_client.answers import Receipt
 from importledger_client.errors import ImportLedgerError, Unavailable
 from importledger_client.language import _
-from importledger_client.protocol import TryLater, is_blank
+from importledger_client.protocol import NOT_JSON, TryLater, is_blank
 
 MAX_LINES, MAX_BYTES = 500, 2 * 2**20
 """Most lines and bytes of one request. A longer line is sent alone."""
@@ -62,7 +62,7 @@ class Batch:
             number = self.numbers[len(self.receipts)]
             if receipt.line != len(self.receipts) - self._sent_from + 1:
                 raise IndexError(receipt.line)
-        except (msgspec.DecodeError, UnicodeDecodeError, IndexError):
+        except (IndexError, *NOT_JSON):
             raise TryLater(Unavailable(_("The answer was cut")), None) from None
         self.receipts.append(msgspec.structs.replace(receipt, line=number))
 

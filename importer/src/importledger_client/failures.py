@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from importledger_client.answers import FieldError
+from importledger_client.protocol import NOT_JSON
 from importledger_client.sources import Unreadable
 from importledger_client.unfinished import private_folder
 
@@ -62,7 +63,7 @@ def read_failures(run: str, folder: Path) -> Iterator[Failed]:
             for line in file:
                 try:
                     yield _decoder.decode(line)
-                except (msgspec.DecodeError, UnicodeDecodeError):
+                except NOT_JSON:
                     continue
 
 
@@ -191,7 +192,7 @@ def decoded_or_none(content: bytes) -> Any:
     """Decode JSON. Returns None for anything else."""
     try:
         return msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except NOT_JSON:
         return None
 
 

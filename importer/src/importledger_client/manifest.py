@@ -23,6 +23,7 @@ from importledger_client.contract import ACCOUNT, EXACT, Field, exact, is_filled
 from importledger_client.digest import BUCKETS, SHAPE, TABLES, digest_of, rows_of
 from importledger_client.display import counted, number
 from importledger_client.language import _
+from importledger_client.protocol import NOT_JSON
 from importledger_client.sources import Differs
 
 FORMAT = "importledger-manifest/2"
@@ -122,7 +123,7 @@ class Counting:
         """Return the account without undocumented fields, and the number of values of each of its members."""
         try:
             account = _decode_wrapped(content).payload if _WRAPPED.match(content) else _decode_bare(content)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ArithmeticError):
+        except (ArithmeticError, *NOT_JSON):
             fields = decoded(content)
             documented = _documented(fields, ACCOUNT, "", self._undocumented)
             try:
@@ -281,7 +282,7 @@ def decoded(content: bytes) -> dict[str, Any]:
     """Return the account of a line, with exact numbers. Raises NoAccount."""
     try:
         account = _decoder.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except NOT_JSON as error:
         raise NoAccount(_("it is not JSON ({error})", error=error)) from None
     except ArithmeticError:
         raise NoAccount(_("it has a number that is too large")) from None

@@ -25,6 +25,8 @@ MAX_ANSWER_BYTES = 256 * 2**20
 """Longest answer that is not a stream of lines [bytes]. Longer answers are refused."""
 NOT_UNDERSTOOD = translatable("The answer must come from an import ledger: check the address.")
 
+NOT_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""Errors of decoding what another program wrote. JSON that is nested deeply is a RecursionError."""
 _BLANKS = b" \t\r\n\v\f\xef\xbb\xbf"
 _MAY_WORK_LATER = frozenset({408, 425, 429, 500, 502, 503, 504})
 
@@ -43,7 +45,7 @@ def fault(status: int, content: bytes, retry_after: str | None) -> Exception:
     """Return the error of an answer that is not a success: TryLater if a repetition may succeed."""
     try:
         body = msgspec.json.decode(content) if content else None
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except NOT_JSON:
         body = None
     error = error_of(status, body)
     return TryLater(error, retry_after) if status in _MAY_WORK_LATER else error
@@ -74,7 +76,7 @@ def receipt_of(account: bytes, status: str) -> Receipt:
     """Return the receipt of an account that was sent in a single request and accepted. `account` is the sent body."""
     try:
         fields = msgspec.json.decode(account, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except NOT_JSON:
         fields = {}
     payload = fields.get("payload")
     number = (payload if isinstance(payload, dict) else fields).get("external_account_number")
@@ -115,5 +117,5 @@ def decoded(kind: type[T], content: bytes) -> T:
     """Decode an answer. Raises ImportLedgerError for an answer of another type."""
     try:
         return msgspec.json.decode(content, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except NOT_JSON:
         raise ImportLedgerError(_(NOT_UNDERSTOOD)) from None

@@ -16,7 +16,7 @@ import zstandard
 from importledger_client.answers import FieldError
 from importledger_client.display import counted, number
 from importledger_client.language import _, translatable
-from importledger_client.protocol import is_blank
+from importledger_client.protocol import NOT_JSON, is_blank
 
 LONGEST_LINE = 10 * 2**20
 """Most bytes of a line. Longer lines are refused, and not sent."""
@@ -261,7 +261,7 @@ def account_in(content: bytes) -> bytes:
         return content
     try:
         fields = _fields.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except NOT_JSON:
         return content
     if not fields.keys() >= {"line", "payload", "errors"}:
         return content
@@ -279,7 +279,7 @@ def for_supplier(content: bytes, supplier: str) -> bytes:
     try:
         fields = _fields.decode(content)
         wrapped = _fields.decode(fields["payload"]) if "payload" in fields else None
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except NOT_JSON:
         return content
     expected = _encode(supplier)
     account = fields if wrapped is None else wrapped
@@ -312,7 +312,7 @@ def _text_in(content: bytes, name: str) -> str | None:
     """Return a text of an account, or None if the account does not have the text."""
     try:
         return msgspec.json.decode(_fields_in(content)[name], type=str) or None
-    except (KeyError, msgspec.MsgspecError, UnicodeDecodeError):
+    except (KeyError, *NOT_JSON):
         return None
 
 
@@ -321,5 +321,5 @@ def _fields_in(content: bytes) -> dict[str, msgspec.Raw]:
     try:
         fields = _fields.decode(content)
         return _fields.decode(fields["payload"]) if "payload" in fields else fields
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except NOT_JSON:
         return {}

@@ -21,7 +21,7 @@ from importledger_client.errors import ImportLedgerError, NotAllowed, NotFound, 
 from importledger_client.failures import private_file
 from importledger_client.language import _, translatable
 from importledger_client.manifest import FORMAT, SHOWN_COUNTS, sums_filled
-from importledger_client.protocol import NOT_UNDERSTOOD
+from importledger_client.protocol import NOT_JSON, NOT_UNDERSTOOD
 from importledger_client.sources import Unreadable
 from importledger_client.unfinished import write_whole
 
@@ -185,7 +185,7 @@ def line_of(title: str, job: JobProgress) -> str:
 def _read(path: Path) -> dict[str, Any]:
     try:
         manifest = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except NOT_JSON:
         manifest = {}
     if manifest.get("format") != FORMAT or len(manifest.get("buckets", ())) != len(BUCKETS):
         command = common.command("manifest", _("FILE"), "-o", "NEW.manifest.json")
