@@ -156,9 +156,8 @@ class WorkbookSource(Source):
         collections.deque(checked.rows(), maxlen=0)
         for _word, sentence in checked.doubts:
             raise Unreadable(sentence)
-        table = Table([self.name], chosen)
-        for number, cells in table.rows():
-            yield Line(number, _account_of(self.name, number, table.columns, cells))
+        for number, cells in Table([self.name], chosen).whole_rows():
+            yield Line(number, _account_of(self.name, number, checked.columns, cells))
 
 
 @contextlib.contextmanager
