@@ -74,6 +74,12 @@ def table_of(folder: Path, content: str | bytes, options: dict[str, Any]) -> Tab
     return Table([written(folder, "kunden.csv", content)], source, ignored=options.get("ignore", ()))
 
 
+def names(folder: Path, content: str | bytes, **options: Any) -> list[str | None]:
+    """The family names that a mapping reads from a CSV file with this content."""
+    made = accounts(folder, written(folder, "kunden.csv", content), **options)
+    return [account["customers"][0]["family_name"] if "customers" in account else None for account in made]
+
+
 def refusal(folder: Path, content: str | bytes, **options: Any) -> str:
     """The sentence that refuses a CSV file with this content, and a mapping."""
     with pytest.raises(Unreadable) as error:

@@ -304,10 +304,7 @@ class MappedSource(Source):
         """Yield sentences on words that may mean "no value", and on rounded numbers and changed texts."""
         texts = {column for table, column, __ in text_columns(self.plan.account) if table == alias}
         checks = [
-            (column, pattern)
-            for column in use.columns
-            for pattern in _DOUBTS
-            if pattern is NO_VALUE or column in texts
+            (column, pattern) for column in use.columns for pattern in _DOUBTS if pattern is NO_VALUE or column in texts
         ]
         patterns = [(use.columns[column], pattern.pattern) for column, pattern in checks]
         for (column, pattern), found in zip(checks, engine.first_like(alias, patterns, self.plan.texts), strict=True):
