@@ -1,8 +1,6 @@
 """An importer's user takes a book of two tables from the upload to the certificate, in Chromium."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import yaml
 from openpyxl import load_workbook
 from playwright.sync_api import Browser, Page, expect
 
+from importledger_client.book import book
 from tests.support.browser import Desk, chromium, cookies_for, desk, look
 from tests.support.folders import temporary_folder
 from tests.support.make import an_account
@@ -20,6 +19,8 @@ from tests.support.running import RunningService, start_service
 SUPPLIER = "NORDWIND"
 SLOW_MS = 90_000
 """Longest wait for the end of a step."""
+ACCOUNTS, RATE_PER_S = 200, 10
+"""Size of a book, and rate of a key of its organisation: the push takes long enough to be paused."""
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +85,7 @@ def test_two_tables_are_rehearsed_corrected_in_excel_imported_and_certified(
         page.get_by_label("Name of the run").fill(run)
         page.get_by_role("button", name="Create the book").click()
         upload(page, *tables.values())
-        book = page.url.partition("#")[0]
+        address = page.url.partition("#")[0]
 
         def step(button: str, section: str, state: str) -> None:
             page.get_by_role("button", name=button, exact=True).click()
@@ -99,10 +100,10 @@ def test_two_tables_are_rehearsed_corrected_in_excel_imported_and_certified(
         row = page.locator("#errors tbody a", has_text="row 3")
         row.click()
         expect(page.locator("tr[aria-current]")).to_contain_text("Böhm")
-        page.goto(book)
-        look_at(sitting, book, service)
+        page.goto(address)
+        look_at(sitting, address, service)
         sitting.speak("en")
-        page.goto(book)
+        page.goto(address)
         step("Write the workbook of failures", "errors", "done")
         workbook = downloaded(page, f"{run}-rehearsal.failures.xlsx", tmp_path / f"{run}-rehearsal.failures.xlsx")
         opened = load_workbook(workbook)
@@ -126,19 +127,20 @@ def test_two_tables_are_rehearsed_corrected_in_excel_imported_and_certified(
 def test_a_go_live_is_paused_and_resumed_where_it_stopped(
     service: RunningService, browser: Browser, tmp_path: Path
 ) -> None:
-    book = tmp_path / "book.ndjson"
-    with book.open("wb") as lines:
-        words = ["generate", "--accounts", "4000", "--supplier", SUPPLIER, "--errors", "0", "--seed", "77"]
-        subprocess.run([sys.executable, "-m", "importledger_client", *words], stdout=lines, check=True)
+    file = tmp_path / "book.ndjson"
+    file.write_bytes(b"".join(entry.body + b"\n" for entry in book(SUPPLIER, ACCOUNTS)))
+    words = ("--supplier", SUPPLIER, "--rate", f"{RATE_PER_S}/s", "--json")
+    slow = json.loads(service.program("key", "create", "Nordwind Energie", *words).stdout)["api_key"]
     with desk(browser, service, cookies_for(service, "importer", suppliers=(SUPPLIER,))) as sitting:
         page = sitting.open("/console/books/")
         page.get_by_label("Name of the run").fill("angehalten")
         page.get_by_role("button", name="Create the book").click()
-        upload(page, book)
+        upload(page, file)
         page.get_by_role("button", name="Go live", exact=True).click()
         ended(page, "push", "running")
         page.get_by_role("button", name="Pause", exact=True).click()
         ended(page, "push", "paused")
+        service.program("key", "revoke", slow.split("_")[1], "--reason", "rotation")
         page.get_by_role("button", name="Resume", exact=True).click()
         ended(page, "push", "done")
         expect(page.locator("#push pre")).to_contain_text("accepted")
@@ -147,12 +149,12 @@ def test_a_go_live_is_paused_and_resumed_where_it_stopped(
         expect(page.locator("#reconcile pre")).to_contain_text("BALANCED")
 
 
-def look_at(sitting: Desk, book: str, service: RunningService) -> None:
+def look_at(sitting: Desk, address: str, service: RunningService) -> None:
     """Check the pages of a book in both languages: axe, both schemes, and all widths."""
-    path = book.removeprefix(service.base_url)
+    path = address.removeprefix(service.base_url)
     pages = {"books": "/console/books/", "book": path, "book-text": f"{path}edit/"}
     pages["book-rows"] = f"{path}rows/?file=kunden.csv&line=2"
     for language in ("en", "de"):
         sitting.speak(language)
-        for name, address in pages.items():
-            look(sitting, name, language, address)
+        for name, page in pages.items():
+            look(sitting, name, language, page)
