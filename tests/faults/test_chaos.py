@@ -9,7 +9,7 @@ from embedded.redis import redis_program
 from lab.faults import faults
 from lab.faults import world as world_module
 from lab.faults.faults import FAULTS, Fault
-from lab.faults.world import World
+from lab.faults.world import WORKERS, World
 from tests.support.folders import temporary_folder
 from tests.support.running import wait_for
 
@@ -29,10 +29,16 @@ def world() -> Iterator[World]:
         made.close()
 
 
+PROCESSES = {"api": 1, "worker": WORKERS, "relay": 1, "postgres": 1, "redis": 1}
+"""Number of processes of each role and server."""
+
+
 @pytest.mark.parametrize("fault", SOON, ids=lambda fault: fault.name)
 def test_the_service_works_again_after(world: World, fault: Fault) -> None:
     fault.inject(world)
     assert world.seconds_until_working() > 0
+    for role, number in PROCESSES.items():
+        wait_for(lambda role=role, number=number: len(world.processes(role)) == number, f"{role} runs again")  # type: ignore[misc]
 
 
 def test_afterwards_nothing_is_lost_doubled_or_illegal(world: World) -> None:

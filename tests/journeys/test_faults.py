@@ -3,7 +3,7 @@
 import contextlib
 import http.client
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -14,15 +14,12 @@ from importledger_client.book import book
 from lab.faults.world import suspended
 from tests.support.bulk import BULK, bulk, ndjson
 from tests.support.folders import temporary_folder
-from tests.support.importing import Answer, ImportClient
 from tests.support.make import an_account, encoded
-from tests.support.running import Importer, RunningService, free_port, is_ready, processed, start_service, wait_for
+from tests.support.running import RunningService, free_port, is_ready, processed, start_service, wait_for
 from tests.support.whole import assert_whole
 
 ACCOUNTS = 120
 KILLED_AFTER = 20
-PATIENT_TRIES = 10
-"""Tries of a request, which take 51 s: a process may start slowly."""
 
 
 @pytest.fixture(scope="module")
@@ -30,43 +27,6 @@ def running() -> Iterator[RunningService]:
     """A service that all tests of this module share, so that it must recover from each fault."""
     with temporary_folder() as folder, start_service(folder) as service:
         yield service
-
-
-def send_book(importer: Importer, during: Callable[[], None]) -> list[str]:
-    """Send a book over four connections and call `during` in the middle. Returns the acknowledged account numbers."""
-    entries = list(book(importer.supplier, ACCOUNTS))
-    answers: list[Answer] = []
-    with contextlib.closing(ImportClient(importer.service.base_url, importer.api_key, tries=PATIENT_TRIES)) as client:
-        for answer in client.create_all((e.body for e in entries), connections=4):
-            answers.append(answer)
-            if len(answers) == KILLED_AFTER:
-                during()
-    for answer in answers:
-        repeated = answer.codes == ("account_import_process_already_imported",)
-        assert answer.status in (201, 503) or repeated, answer
-    return [e.external_account_number for e, a in zip(entries, answers, strict=True) if a.status != 503]
-
-
-@pytest.mark.parametrize("role", ["api", "worker", "relay", "postgres", "redis"])
-def test_killing_one_process_under_load_loses_nothing(running: RunningService, role: str) -> None:
-    importer = running.importer()
-    processes = running.processes(role)
-    if role in ("relay", "redis") and not processes:
-        pytest.skip("the queue is in the worker's memory here")
-    assert len(processes) == 1
-
-    def kill() -> None:
-        processes[0].send_signal(signal.SIGKILL)
-
-    acknowledged = send_book(importer, kill)
-    assert len(acknowledged) > ACCOUNTS / 2
-    assert_whole(running, importer, acknowledged)
-
-    def is_replaced() -> bool:
-        found = running.processes(role)
-        return len(found) == 1 and found[0].pid != processes[0].pid
-
-    wait_for(is_replaced, "it is started again")
 
 
 @pytest.mark.promise("bulk-request-cut-api")
