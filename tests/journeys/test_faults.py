@@ -94,39 +94,6 @@ def test_a_run_loses_no_member_when_the_api_is_killed_after_its_receipts(running
     assert members() == expected
 
 
-def test_a_supervisor_that_is_killed_takes_its_programs_along_and_the_next_start_works_and_stops_cleanly(
-    folder: Path,
-) -> None:
-    port = free_port()
-    with start_service(folder, "--api-processes", "2", port=port) as first:
-        importer = first.importer()
-        assert first.process is not None
-        tree = psutil.Process(first.process.pid)
-        family = [tree, *tree.children(recursive=True)]
-        acknowledged: list[str] = []
-
-        entries = list(book(importer.supplier, ACCOUNTS))
-        for entry in entries:
-            try:
-                if importer.client.create(entry.body).status == 201:
-                    acknowledged.append(entry.external_account_number)
-            except OSError:
-                break
-            if len(acknowledged) == KILLED_AFTER:
-                tree.kill()  # while more are under way
-        assert not psutil.wait_procs(family, timeout=60)[1]
-        importer.client.close()
-    assert acknowledged
-    with start_service(folder, port=port) as second:
-        assert_whole(second, importer, acknowledged)
-        importer.client.close()
-        assert second.process is not None
-        children = psutil.Process(second.process.pid).children(recursive=True)
-        second.process.send_signal(signal.SIGTERM)
-        assert second.process.wait(60) == 0
-        assert [child for child in children if child.is_running()] == []
-
-
 @pytest.mark.promise("role-ends-signal")
 def test_every_role_ends_after_a_signal_while_postgres_and_redis_hang(running: RunningService) -> None:
     roles = [process for role in ("api", "relay", "worker") for process in running.processes(role)]
@@ -170,3 +137,33 @@ def test_while_postgres_hangs_the_answer_is_503_in_time_and_it_recovers(running:
     repeated = ("account_import_process_already_imported",)  # what was answered with 503 may have been stored
     wait_for(lambda: importer.client.create(body).codes in ((), repeated), "the service recovers")
     wait_for(lambda: processed(importer) == 2, "and goes on processing", timeout_s=90)
+
+
+def test_a_supervisor_that_is_killed_takes_its_programs_along_and_the_next_start_works_and_stops_cleanly(
+    running: RunningService,
+) -> None:
+    """The last test, since the service of the others ends here."""
+    importer = running.importer()
+    assert running.process is not None
+    tree = psutil.Process(running.process.pid)
+    family = [tree, *tree.children(recursive=True)]
+    acknowledged: list[str] = []
+    for entry in book(importer.supplier, ACCOUNTS):
+        try:
+            if importer.client.create(entry.body).status == 201:
+                acknowledged.append(entry.external_account_number)
+        except OSError:
+            break
+        if len(acknowledged) == KILLED_AFTER:
+            tree.kill()  # while more are under way
+    assert not psutil.wait_procs(family, timeout=60)[1]
+    assert acknowledged
+    folder, port = Path(running.environment["IMPORTLEDGER_DATA_DIR"]), int(running.base_url.rpartition(":")[2])
+    with start_service(folder, "--api-processes", "2", port=port) as second:
+        assert_whole(second, importer, acknowledged)
+        importer.client.close()
+        assert second.process is not None
+        children = psutil.Process(second.process.pid).children(recursive=True)
+        second.process.send_signal(signal.SIGTERM)
+        assert second.process.wait(60) == 0
+        assert [child for child in children if child.is_running()] == []

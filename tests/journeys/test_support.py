@@ -49,28 +49,34 @@ def load(importer: Importer) -> Iterator[list[str]]:
     assert failures == []
 
 
-def test_a_wrong_view_is_found_and_mended_under_load() -> None:
-    with temporary_folder() as folder, start_service(folder) as service:
-        importer = service.importer()
-        with load(importer) as acknowledged:
-            wait_for(lambda: processed(importer) > BEFORE, "some accounts exist")
-            wait_for(lambda: is_right(service), "everything is what the log says")
-            spoil(service)
-            wrong = service.cli(*VERIFIED, check=False)
-            assert wrong.returncode == 1
-            assert "import_status: 3 rows changed" in wrong.stdout
-            assert "account_number table: A-WRONG log: A-" in wrong.stdout
-            assert "was applied, and the row was changed since" in wrong.stdout
-            assert "import_supplier: 1 row changed" in wrong.stdout
-            assert "requires another row" in wrong.stdout
-            rebuilt = service.program("projections", "rebuild", "--all", "--jobs", "2").stdout
-            assert "import_status: 3 rows changed, 0 added, 0 removed; switched at position" in rebuilt
-            assert service.cli(*VERIFIED).returncode == 0
-            beside = service.cli("projections", "rebuild", "import_status", "--no-switch").stdout
-            assert "0 rows changed, 0 added, 0 removed" in beside
-        assert_whole(service, importer, acknowledged)
-        assert importer.client.status(importer.supplier, acknowledged[0]).body["status"] == "PROCESSED"
+@pytest.fixture(scope="module")
+def service() -> Iterator[RunningService]:
+    """A service of this module alone, whose log and views are altered."""
+    with temporary_folder() as folder, start_service(folder) as running:
+        yield running
+
+
+def test_a_wrong_view_is_found_and_mended_under_load(service: RunningService) -> None:
+    importer = service.importer()
+    with load(importer) as acknowledged:
+        wait_for(lambda: processed(importer) > BEFORE, "some accounts exist")
+        wait_for(lambda: is_right(service), "everything is what the log says")
+        spoil(service)
+        wrong = service.cli(*VERIFIED, check=False)
+        assert wrong.returncode == 1
+        assert "import_status: 3 rows changed" in wrong.stdout
+        assert "account_number table: A-WRONG log: A-" in wrong.stdout
+        assert "was applied, and the row was changed since" in wrong.stdout
+        assert "import_supplier: 1 row changed" in wrong.stdout
+        assert "requires another row" in wrong.stdout
+        rebuilt = service.program("projections", "rebuild", "--all", "--jobs", "2").stdout
+        assert "import_status: 3 rows changed, 0 added, 0 removed; switched at position" in rebuilt
         assert service.cli(*VERIFIED).returncode == 0
+        beside = service.cli("projections", "rebuild", "import_status", "--no-switch").stdout
+        assert "0 rows changed, 0 added, 0 removed" in beside
+    assert_whole(service, importer, acknowledged)
+    assert importer.client.status(importer.supplier, acknowledged[0]).body["status"] == "PROCESSED"
+    assert service.cli(*VERIFIED).returncode == 0
 
 
 def is_right(service: RunningService) -> bool:
@@ -90,33 +96,32 @@ def spoil(service: RunningService) -> None:
 
 
 @pytest.mark.promise("parked-stream-nobody-can")
-def test_a_poison_event_stops_its_own_account_only() -> None:
+def test_a_poison_event_stops_its_own_account_only(service: RunningService, folder: Path) -> None:
     """An unreadable event: relay, workers, projector and rebuilds continue with other accounts."""
-    with temporary_folder() as folder, start_service(folder) as service:
-        importer = service.importer()
-        account = an_account(importer.supplier, 1)
-        for process in (*service.processes("worker"), *service.processes("relay")):
-            process.suspend()
-        assert importer.client.create(encoded(account)).status == 201
-        assert importer.client.create(encoded(an_account(importer.supplier, 2))).status == 201
-        with psycopg.connect(admin_url(service)) as connection:
-            connection.execute("ALTER TABLE events DISABLE TRIGGER USER")
-            connection.execute(
-                "UPDATE events SET state = '{\"payload' WHERE stream = %s",
-                (f"import/{importer.supplier}/{account['external_account_number']}",),
-            )
-            connection.execute("ALTER TABLE events ENABLE TRIGGER USER")
-        for process in (*service.processes("worker"), *service.processes("relay")):
-            process.resume()
-        assert importer.client.create(encoded(an_account(importer.supplier, 3))).status == 201
-        wait_for(lambda: processed(importer) == 2, "the others are processed")
-        wait_for(lambda: "account_search" in parked(service), "the stream is parked")
-        assert_shown_to_auditors(service, importer, account["external_account_number"], folder / "export.zst")
-        service.cli("projections", "rebuild", "--all")
-        assert {"import_status", "account_search", "import_progress"} <= parked(service)
-        healed = service.cli("projections", "heal", importer.supplier, account["external_account_number"], check=False)
-        assert (healed.returncode, "still parked" in healed.stdout) == (1, True)
-        assert_accepted(service, f"import/{importer.supplier}/{account['external_account_number']}")
+    importer = service.importer()
+    account = an_account(importer.supplier, 1)
+    for process in (*service.processes("worker"), *service.processes("relay")):
+        process.suspend()
+    assert importer.client.create(encoded(account)).status == 201
+    assert importer.client.create(encoded(an_account(importer.supplier, 2))).status == 201
+    with psycopg.connect(admin_url(service)) as connection:
+        connection.execute("ALTER TABLE events DISABLE TRIGGER USER")
+        connection.execute(
+            "UPDATE events SET state = '{\"payload' WHERE stream = %s",
+            (f"import/{importer.supplier}/{account['external_account_number']}",),
+        )
+        connection.execute("ALTER TABLE events ENABLE TRIGGER USER")
+    for process in (*service.processes("worker"), *service.processes("relay")):
+        process.resume()
+    assert importer.client.create(encoded(an_account(importer.supplier, 3))).status == 201
+    wait_for(lambda: processed(importer) == 2, "the others are processed")
+    wait_for(lambda: "account_search" in parked(service), "the stream is parked")
+    assert_shown_to_auditors(service, importer, account["external_account_number"], folder / "export.zst")
+    service.cli("projections", "rebuild", "--all")
+    assert {"import_status", "account_search", "import_progress"} <= parked(service)
+    healed = service.cli("projections", "heal", importer.supplier, account["external_account_number"], check=False)
+    assert (healed.returncode, "still parked" in healed.stdout) == (1, True)
+    assert_accepted(service, f"import/{importer.supplier}/{account['external_account_number']}")
 
 
 def assert_accepted(service: RunningService, stream: str) -> None:

@@ -12,11 +12,11 @@ SERVERS = {"postgres", "redis_url", "service", "bucket"}
 NEAR = {"schemas", "market", "eventstore", "projections", "workers", "redaction", "."}
 """Folders whose tests start nothing unless a fixture does."""
 LONGEST = (
-    "console/test_journeys.py",
-    "journeys/test_faults.py",
     "journeys/test_documents.py",
     "faults/test_chaos.py",
+    "console/test_journeys.py",
     "console/test_book_journey.py",
+    "journeys/test_faults.py",
     "journeys/test_troubles.py",
     "journeys/test_read_only_database.py",
 )
