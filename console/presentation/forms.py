@@ -52,9 +52,9 @@ class Form:
             raise ApiError(400, _UNREADABLE)
         return cls(fields)
 
-    def text(self, name: str, default: str = "") -> str:
+    def text(self, name: str) -> str:
         """Return the last value of the field, stripped."""
-        return self._fields.get(name, [default])[-1].strip()
+        return self.secret(name).strip()
 
     def secret(self, name: str) -> str:
         """Return the last value of the field, unchanged."""

@@ -8,7 +8,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Sequence
 from datetime import date
 from functools import partial
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import msgspec
 from cryptography.fernet import Fernet, InvalidToken
@@ -18,6 +18,7 @@ from api.description.problem_sentences import sentence_at
 from api.http.languages import Language
 from api.http.lists import ListFormat
 from console.presentation.formats import Formats, in_market_time
+from console.presentation.rendering import segment
 from eventstore.aggregates.import_process import STATUSES
 from projections.queries.import_list import ListedRow, ListFilter
 from schemas.sentence import Sentence
@@ -107,7 +108,7 @@ def _day(text: str) -> date | None:
 
 def import_address(supplier: str, external: str) -> str:
     """Return the address of an import's page."""
-    return f"/console/imports/{quote(supplier, safe='')}/{quote(external, safe='')}/"
+    return f"/console/imports/{segment(supplier)}/{segment(external)}/"
 
 
 def hidden(text: str, token: str) -> str:

@@ -170,7 +170,7 @@ async def upload_files(visit: Visit) -> Response:
     names = await store_files(visit, _books(visit), book.book)
     if not names:
         raise visit.invalid("file", N_("Choose at least one file."), "required")
-    return visit.redirect(_address(book.book), notice=visit._(N_("The files were uploaded.")))
+    return visit.redirect(_address(book.book), notice=visit._("The files were uploaded."))
 
 
 @upload("/books/{book}/files/{name}/", "PUT", roles=IMPORTERS)
@@ -211,7 +211,7 @@ async def delete_file(visit: Visit) -> Response:
     """Delete a file of the book."""
     book, _ = await _book(visit)
     await visit.written(_books(visit).delete_file, reach_of(visit), book.book, visit.path("name"))
-    return visit.redirect(_address(book.book), notice=visit._(N_("The file was deleted.")))
+    return visit.redirect(_address(book.book), notice=visit._("The file was deleted."))
 
 
 @page("/books/{book}/edit/", roles=IMPORTERS)
@@ -234,7 +234,7 @@ async def save_text(visit: Visit) -> Response:
     book, _ = await _book(visit)
     name, text = visit.form.text("name"), visit.form.secret("text").replace("\r\n", "\n")
     await visit.written(_books(visit).write_text, reach_of(visit), book.book, name, text)
-    return visit.redirect(_address(book.book), notice=visit._(N_("The text was saved.")))
+    return visit.redirect(_address(book.book), notice=visit._("The text was saved."))
 
 
 @page("/books/{book}/rows/", roles=IMPORTERS)
@@ -300,7 +300,7 @@ async def erase(visit: Visit) -> Response:
     book, _ = await _book(visit)
     visit.require_confirmation(book.run)
     await visit.written(_books(visit).erase, reach_of(visit), book.book, within_s=ERASE_TIMEOUT_S)
-    return visit.redirect(f"{ROOT}/books/", notice=visit._(N_("The files of the book were erased.")))
+    return visit.redirect(f"{ROOT}/books/", notice=visit._("The files of the book were erased."))
 
 
 def _books(visit: Visit) -> Books:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import date
 from functools import partial
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import msgspec
 from starlette.responses import Response
@@ -17,6 +17,7 @@ from console.access.visit import ROOT, Visit, page
 from console.presentation.formats import Formats
 from console.presentation.importer_text import text_about_cause
 from console.presentation.listing import Filter
+from console.presentation.rendering import segment
 from console.presentation.texts import N_
 from console.screens.imports import MAX_CHIPS
 from console.screens.paging import NumberKey, TextKey, page_of
@@ -131,7 +132,7 @@ def _links(visit: Visit, cause: FailureCause, chosen: Sequence[str]) -> dict[str
         "open": f"{ROOT}/imports/{listed.query()}",
         "fixed": f"{ROOT}/imports/{listed.query(fixed='yes')}",
         "csv": f"{ROOT}/imports/export/{listed.query()}",
-        "code": f"{ROOT}/errors/{quote(cause.code, safe='')}/",
+        "code": f"{ROOT}/errors/{segment(cause.code)}/",
         "fields": listed.fields,
     }
 

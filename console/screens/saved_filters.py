@@ -35,7 +35,7 @@ async def save_filter(visit: Visit) -> Response:
         return [*others, SavedFilter(name, address)]
 
     await _change(visit, change)
-    return visit.redirect(address, notice=visit._(N_("The filter was saved.")))
+    return visit.redirect(address, notice=visit._("The filter was saved."))
 
 
 @action("/filters/remove/", roles=EVERYBODY)
@@ -43,7 +43,7 @@ async def remove_filter(visit: Visit) -> Response:
     """Remove a saved filter."""
     name = visit.form.text("name")
     await _change(visit, lambda filters: [saved for saved in filters if saved.name != name])
-    return visit.redirect(visit.form.text("here"), notice=visit._(N_("The filter was removed.")))
+    return visit.redirect(visit.form.text("here"), notice=visit._("The filter was removed."))
 
 
 async def _change(visit: Visit, change: Callable[[list[SavedFilter]], list[SavedFilter]]) -> None:

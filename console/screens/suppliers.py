@@ -3,7 +3,6 @@
 from base64 import urlsafe_b64encode
 from functools import partial
 from typing import Any, TypeVar, cast
-from urllib.parse import quote
 
 import msgspec
 from starlette.responses import Response
@@ -16,6 +15,7 @@ from api.http.status_codes import ApiError
 from console.access.people import OPERATORS, READERS
 from console.access.requests import finished, reason_texts_of, request_task, requested_notice, write_typed
 from console.access.visit import ROOT, Visit, action, page
+from console.presentation.rendering import segment
 from console.presentation.texts import N_
 from console.screens.paging import page_of
 from console.screens.tasks import ShownTask, shown_tasks
@@ -136,8 +136,8 @@ async def create_supplier(visit: Visit) -> Response:
     if not visit.person.may_touch(code):
         raise visit.refusal(403, _NOT_YOURS)
     done = await visit.execute(suppliers.stream_of(code), suppliers.CreateSupplier())
-    notice = visit._("%(code)s was created.") if done else visit._("%(code)s exists already.")
-    return visit.redirect(_address("suppliers", code), notice=notice % {"code": code})
+    notice = visit._("%(code)s was created.", code=code) if done else visit._("%(code)s exists already.", code=code)
+    return visit.redirect(_address("suppliers", code), notice=notice)
 
 
 @action("/suppliers/{supplier}/status/", roles=OPERATORS)
@@ -174,11 +174,9 @@ async def change_settings(visit: Visit) -> Response:
     _refuse_foreign_places(visit, supplier, values)
     await visit.execute(suppliers.stream_of(supplier.code), suppliers.ConfigureSupplier(**values))
     notices = [visit._("The settings were changed.")]
-    if root := values.get("documents_root"):
-        reason = await visit.written(why_unreachable, root)
-        notices += (
-            [visit._("The documents of accounts cannot be searched: %(reason)s.", reason=reason)] if reason else []
-        )
+    root = values.get("documents_root")
+    if root and (reason := await visit.written(why_unreachable, root)):
+        notices.append(visit._("The documents of accounts cannot be searched: %(reason)s.", reason=reason))
     if values["sends_customer_emails"] and not supplier.sends_customer_emails:
         notices.append(visit._("The system page shows whether the mail server can be used."))
     return visit.redirect(_address("suppliers", supplier.code), notice=" ".join(notices))
@@ -246,9 +244,10 @@ async def create_key(visit: Visit) -> Response:
 @page("/keys/{key_id}/", roles=OPERATORS)
 async def one_key(visit: Visit) -> Response:
     """Show a key with its operations, and the form that revokes it."""
-    key = await visit.read(key_listed, visit.path("key_id"))
+    key_id = visit.path("key_id")
+    key = await visit.read(key_listed, key_id)
     tasks = await _tasks(visit, key, "key_id")
-    return visit.render("key.html", key=key, key_id=visit.path("key_id"), tasks=tasks, secret=visit.secret())
+    return visit.render("key.html", key=key, key_id=key_id, tasks=tasks, secret=visit.secret())
 
 
 @action("/keys/{key_id}/revoke/", roles=OPERATORS)
@@ -287,9 +286,9 @@ async def add_user(visit: Visit) -> Response:
 @page("/users/{user_id}/", roles=OPERATORS)
 async def one_user(visit: Visit) -> Response:
     """Show a user with the operations about them, and the forms that change them."""
-    user = await visit.read(user_listed, visit.path("user_id"))
-    tasks = await _tasks(visit, user, "user_id")
     user_id = visit.path("user_id")
+    user = await visit.read(user_listed, user_id)
+    tasks = await _tasks(visit, user, "user_id")
     return visit.render("user.html", user=user, user_id=user_id, tasks=tasks, roles=people.ROLES, secret=visit.secret())
 
 
@@ -400,4 +399,4 @@ async def _codes(visit: Visit) -> list[str]:
 
 
 def _address(kind: str, name: str) -> str:
-    return f"{ROOT}/{kind}/{quote(name, safe='')}/"
+    return f"{ROOT}/{kind}/{segment(name)}/"
