@@ -108,7 +108,7 @@ async def key_list(visit: Visit) -> Response:
         task
         for kind in ("key_create", "key_revoke")
         for task in await visit.read(owner_tasks, kind, filters, 20)
-        if task.is_open or task.status == "FAILED"
+        if (task.is_open or task.status == "FAILED") and await _may_see_key(visit, task.arguments)
     ]
     return await _listed(visit, "keys", keys=listed, more=more, tasks=tasks)
 
@@ -344,6 +344,14 @@ def _is_own(visit: Visit, arguments: dict[str, str]) -> bool:
     """Return True if the user may see the key or user that was requested with these arguments."""
     person, codes = visit.person, set(arguments.get("suppliers", "").split(","))
     return person.reach is None or (arguments.get("organisation") == person.organisation and codes <= person.reach)
+
+
+async def _may_see_key(visit: Visit, arguments: dict[str, str]) -> bool:
+    """Return True if the user may see the key of an operation on keys of the user's organisation."""
+    if visit.person.reach is None:
+        return True
+    key = await visit.read(key_listed, arguments["key_id"])
+    return _is_own(visit, arguments) if key is None else set(key.suppliers) <= visit.person.reach
 
 
 async def _supplier(visit: Visit) -> SupplierListed:

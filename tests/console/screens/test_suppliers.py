@@ -290,6 +290,15 @@ def test_an_operator_of_one_supplier_reaches_no_further(ledger: Ledger, owner: L
     ]
     for path, fields in refused:
         assert send(browser, path, fields, at=home).status_code == 403
+    revoke = {"reason": "lost", "confirm": "wide1111"}
+    assert send(visit(user_id=colleague), "/console/keys/wide1111/revoke/", revoke, at=home).status_code == 303
+    requested = {}
+    for code in ("NW", "SW"):
+        key = NEW_KEY | {"organisation": "Nordwind Energie", "suppliers": code}
+        location = send(visit(user_id=colleague), "/console/keys/", key, at=home).headers["location"]
+        requested[code] = location.split("/")[-2]
+    page = browser.get("/console/keys/").text
+    assert [key in page for key in (requested["NW"], requested["SW"], "wide1111")] == [True, False, False]
 
 
 @pytest.mark.promise("nobody-learns-user-another")
