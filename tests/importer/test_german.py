@@ -24,7 +24,6 @@ from importledger_client.commands.verbs import metavar_of, paragraphs
 from importledger_client.contract import RECORDS
 from importledger_client.display import amount, number
 from importledger_client.manifest import SHOWN_COUNTS, SUMS
-from tests.support.german import TERMS, texts_with, texts_without_term
 from tests.support.importbook import COMMAND, Verb, environment, importbook
 from tests.support.running import Importer
 
@@ -34,7 +33,6 @@ TRANSLATING = ("_", "Unreadable", "Differs", "MappingError", "Stop")
 CLICK = ("core.py", "decorators.py", "exceptions.py", "formatting.py", "parser.py", "types.py")
 """Modules of click with the texts that users of verbs can see."""
 KINDS_OF_DIFFERENCES = ("missing", "additional", "different")
-_CODE = re.compile(r"`[^`]*`|--\w+|RUN\.certificate\.\w+|\{[^}]*\}")
 
 
 @cache
@@ -121,13 +119,6 @@ def test_no_function_that_translates_has_another_variable_of_this_name() -> None
             if isinstance(node, ast.FunctionDef):
                 uses = [type(name.ctx) for name in ast.walk(node) if isinstance(name, ast.Name) and name.id == "_"]
                 assert len(set(uses)) < 2, f"{file.name}: {node.name}"
-
-
-@pytest.mark.parametrize(("english", "german_terms", "wrong"), TERMS, ids=lambda text: text.strip() or "-")
-def test_an_english_term_has_one_german_term(english: str, german_terms: str, wrong: str) -> None:
-    texts = {_CODE.sub("", text): _CODE.sub("", translation) for text, translation in german().items()}
-    assert texts_without_term(texts, english, german_terms) == []
-    assert texts_with(texts, wrong) == []
 
 
 GERMAN = {"LC_ALL": "", "LC_MESSAGES": "", "LANG": "de_DE.UTF-8"}

@@ -1,4 +1,4 @@
-"""Every text of the console has a German one, with the terms of the glossary."""
+"""Every text of the console has a German one."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,6 @@ import pytest
 from babel.messages.extract import extract_from_dir
 
 from console.presentation.texts import LOCALE, catalogue, translations
-from tests.support.german import TERMS, texts_with, texts_without_term
 
 CONSOLE = LOCALE.parent
 METHODS = [("templates/**.html", "jinja2"), ("**.py", "python")]
@@ -67,10 +66,3 @@ def test_templates_hold_nothing_that_the_policy_forbids(file: Path) -> None:
 def test_every_form_that_is_posted_carries_its_token(file: Path) -> None:
     for form in re.findall(r'<form[^>]*method="post".*?</form>', file.read_text(), re.DOTALL):
         assert "{{ csrf }}" in form
-
-
-@pytest.mark.parametrize(("english", "german", "wrong"), TERMS, ids=lambda text: text.strip() or "-")
-def test_an_english_term_has_one_german_term(english: str, german: str, wrong: str) -> None:
-    texts = {re.sub(r"%\(\w+\)s", "", text): " ".join(strings) for text, strings in in_german().items()}
-    assert texts_without_term(texts, english, german) == []
-    assert texts_with(texts, wrong) == []
