@@ -17,7 +17,7 @@ from cli.verbs import GROUPS
 from console.presentation.texts import catalogue
 from eventstore.aggregates.owner_task import SECOND_PERSON
 from eventstore.operations.backup import TABLES
-from tests.support.running import cli
+from tests.support.running import cli, program
 from tests.support.verbs import every_verb
 
 GERMAN = {"LC_ALL": "", "LC_MESSAGES": "", "LANG": "de_DE.UTF-8"}
@@ -106,7 +106,7 @@ def _places(text: str) -> list[tuple[str, str | None]]:
 
 
 def test_help_is_german_in_a_german_locale() -> None:
-    shown = cli("revert", "--help", environment=GERMAN).stdout
+    shown = program("revert", "--help", environment=GERMAN).stdout  # click names types when they are imported
     assert "Konten zurücknehmen, die nicht freigegeben wurden." in shown
     assert "--file DATEI Datei mit externen Kontonummern, eine je Zeile." in " ".join(shown.split())
     assert "Beispiel:\n    importledger revert NORDWIND" in shown
