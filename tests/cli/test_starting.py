@@ -51,7 +51,8 @@ def test_a_role_is_loaded_and_tuned_without_searching_for_garbage() -> None:
         "import gc, sys\nfrom cli.main import run\nfrom system.interpreter import tune_interpreter\n"
         "def searched():\n    return [generation['collections'] for generation in gc.get_stats()]\n"
         "sys.argv, before = ['importledger', '--version'], searched()\n"
-        "try:\n    run()\nfinally:\n    assert 'babel' not in sys.modules\n    import cli.serving, cli.service.working\n    tune_interpreter()\n"
+        "try:\n    run()\nfinally:\n    assert 'babel' not in sys.modules\n"
+        "    import cli.serving, cli.service.working\n    tune_interpreter()\n"
         "    assert searched() == before, searched()"
     )
     subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
