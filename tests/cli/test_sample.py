@@ -1,5 +1,6 @@
 """The verb `sample`: accounts that an auditor checks, drawn by a rule that anybody can repeat."""
 
+import copy
 import hashlib
 import json
 import os
@@ -7,7 +8,8 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +24,19 @@ from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
+from eventstore.proof import sample_verifier
 from eventstore.proof.sample_verifier import draw
 from eventstore.proof.statement import sign_statement
 from eventstore.proof.verifier import read_checkpoint
+from projections import INLINE
 from tests.support.auditors import audited
+from tests.support.folders import temporary_folder
 from tests.support.following import follow
 from tests.support.make import an_account
 from tests.support.running import environment_on, wait_for
 from tests.support.sealed_log import KEY, OTHER_KEY
 from tests.support.staging import SUPPLIER, stage
-from tests.support.verbs import run_verb
+from tests.support.verbs import run_here, run_verb
 from workers.actors.process_imports import ImportProcessor
 
 ACCOUNTS = 12
@@ -40,7 +45,7 @@ FORMULA = '=HYPERLINK("http://example.org")'
 
 
 class Sampling:
-    """A service with the run `r`, and its verbs in a folder."""
+    """A service with the run `r`, its verbs, and a test's own folder."""
 
     def __init__(self, database: PostgresUrls, ledger: Ledger, folder: Path) -> None:
         self.ledger, self.folder, self.database = ledger, folder, database
@@ -51,11 +56,13 @@ class Sampling:
             account["notes"][0]["body"] = FORMULA
             balance = ("0.00", "55.10", "-70000.00")[number % 3]
             account["transfer_balance"] = account["ledgers"][0]["ledger_balance"] = balance
+
+    def fill(self) -> None:
         for supplier in (SUPPLIER, "OTHER"):
-            ledger.execute(supplier_stream(supplier), CreateSupplier(), at=now(), by="t")
-        streams = [stage(ledger, account, run="r") for account in self.accounts]
-        ImportProcessor(ledger, worker=lambda: 7).process(streams[:-1])
-        follow(ledger)
+            self.ledger.execute(supplier_stream(supplier), CreateSupplier(), at=now(), by="t")
+        streams = [stage(self.ledger, account, run="r") for account in self.accounts]
+        ImportProcessor(self.ledger, worker=lambda: 7).process(streams[:-1])
+        follow(self.ledger)
 
     def verb(self, *words: str) -> "subprocess.CompletedProcess[str]":
         return run_verb(*words, environment=self.environment)
@@ -67,11 +74,12 @@ class Sampling:
         return self.folder / into
 
     def audited(self, sample: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-        return audited(self.folder, str(sample / "sample.json"), "--key", KEY.verifier, *words)
+        """The verifier's answer, in this process."""
+        command = ["importledger-verify", str(sample / "sample.json"), "--key", KEY.verifier, *words]
+        return run_here(command, sample_verifier.run, environment={}, folder=self.folder)
 
     def refused(self, *words: str) -> str:
         """Return the sentence that refuses to draw, and check that no folder is there."""
-        (self.folder / "checkpoints").mkdir(exist_ok=True)
         before = sorted(self.folder.iterdir())
         ended = self.verb("sample", *words, "-o", str(self.folder / "refused"))
         assert ended.returncode == 1
@@ -79,9 +87,20 @@ class Sampling:
         return ended.stderr
 
 
+@pytest.fixture(scope="module")
+def filled(shared_database: PostgresUrls) -> Iterator[Sampling]:
+    """With the run `r`, which no test changes."""
+    with temporary_folder() as folder, closing(Ledger(shared_database.service, views=INLINE)) as ledger:
+        sampling = Sampling(shared_database, ledger, folder)
+        sampling.fill()
+        yield sampling
+
+
 @pytest.fixture
-def sampling(database: PostgresUrls, ledger: Ledger, folder: Path) -> Sampling:
-    return Sampling(database, ledger, folder)
+def sampling(filled: Sampling, folder: Path) -> Sampling:
+    own = copy.copy(filled)
+    own.folder = folder
+    return own
 
 
 def rows_of(sample: Path) -> list[dict[str, str]]:
@@ -106,7 +125,7 @@ def test_a_sample_is_drawn_written_and_accepted_by_the_verifier(sampling: Sampli
     assert sorted(file.name for file in (sample / "proofs").iterdir()) == proofs
     files = [file for file in sample.rglob("*") if file.is_file()]
     assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
-    checked = sampling.audited(sample)
+    checked = audited(sampling.folder, str(sample / "sample.json"), "--key", KEY.verifier)
     assert (checked.returncode, checked.stderr) == (0, "")
     assert f"draw: 5 of {ACCOUNTS} in run r of {SUPPLIER}, seed 'lottery 4 8 15': the same" in checked.stdout
     assert checked.stdout.count(": proved") == 5
@@ -120,11 +139,11 @@ def test_a_sample_is_drawn_written_and_accepted_by_the_verifier(sampling: Sampli
 @pytest.mark.promise("sample-side-by-side", "sample-masks-persons")
 def test_the_table_has_source_beside_platform_and_masks_persons(sampling: Sampling) -> None:
     account = sampling.accounts[0]["external_account_number"]
+    change = "UPDATE platform.service_account SET transfer_balance = %s WHERE external_account_number = %s"
     with psycopg.connect(sampling.database.admin, autocommit=True) as admin:
-        admin.execute(
-            "UPDATE platform.service_account SET transfer_balance = 7 WHERE external_account_number = %s", (account,)
-        )
-    sample = sampling.draw("--language", "de")
+        admin.execute(change, (7, account))
+        sample = sampling.draw("--language", "de")
+        admin.execute(change, (0, account))
     rows = rows_of(sample)
     assert {row["Konto"] for row in rows} == {account["external_account_number"] for account in sampling.accounts}
     results = {row["Ergebnis"] for row in rows if row["Status"] == "PROCESSED"}
@@ -179,12 +198,11 @@ def test_personal_data_is_shown_with_a_reason_that_is_recorded(sampling: Samplin
     assert sum(NAME.encode() in content for content in contents_of(sample)) == 3, "the proofs have the payloads"
     with psycopg.connect(sampling.database.admin) as connection:
         query = (
-            "SELECT d.external_account_number, r.content FROM disclosure AS d JOIN typed_reasons AS r USING (reason)"
+            "SELECT d.external_account_number FROM disclosure AS d JOIN typed_reasons AS r USING (reason)"
+            " WHERE r.content = 'audit 2026-118'"
         )
-        shown: dict[str, str] = dict(connection.execute(query).fetchall())
-    assert shown == {
-        account["external_account_number"]: "audit 2026-118" for account in statement_of(sample)["accounts"]
-    }
+        shown = {external for (external,) in connection.execute(query)}
+    assert shown == {account["external_account_number"] for account in statement_of(sample)["accounts"]}
     checked = sampling.audited(sample)
     assert (checked.returncode, checked.stderr) == (0, "")
     for words in (("--show",), ("--reason", "audit 2026")):
@@ -193,18 +211,20 @@ def test_personal_data_is_shown_with_a_reason_that_is_recorded(sampling: Samplin
 
 @pytest.mark.promise("sample-draw-by-rule")
 def test_the_checkpoint_that_the_auditor_has_decides_whatever_follows(sampling: Sampling) -> None:
+    for number in range(71, 77):
+        stage(sampling.ledger, an_account(SUPPLIER, number), run="growing")
     (sampling.folder / "monday.note").write_text(sampling.verb("seal").stdout)
     words = ("--size", "4", "--seed", "s", "--against", str(sampling.folder / "monday.note"))
-    first = statement_of(sampling.draw(*words))["accounts"]
-    stage(sampling.ledger, an_account(SUPPLIER, 77), run="r")
-    again = sampling.draw(*words, into="again")
+    first = statement_of(sampling.draw(*words, run="growing"))["accounts"]
+    stage(sampling.ledger, an_account(SUPPLIER, 77), run="growing")
+    again = sampling.draw(*words, into="again", run="growing")
     assert statement_of(again)["accounts"] == first
-    assert statement_of(again)["population"] == ACCOUNTS
+    assert statement_of(again)["population"] == 6
     checked = sampling.audited(again, "--against", "monday.note")
     assert (checked.returncode, checked.stderr) == (0, "")
     assert "(kept by you): the same" in checked.stdout
-    later = sampling.draw("--size", "4", "--seed", "s", into="later")
-    assert statement_of(later)["population"] == ACCOUNTS + 1
+    later = sampling.draw("--size", "4", "--seed", "s", into="later", run="growing")
+    assert statement_of(later)["population"] == 7
     refused = sampling.audited(later, "--against", "monday.note")
     assert (refused.returncode, "the sample says nothing about" in refused.stderr) == (1, True)
     other = sampling.folder / "other.note"
@@ -215,7 +235,7 @@ def test_the_checkpoint_that_the_auditor_has_decides_whatever_follows(sampling: 
         (KEY.sign(0, bytes(32), now()), "must be a checkpoint that the log continues"),
     ):
         other.write_text(note)
-        assert sentence in sampling.refused(SUPPLIER, "r", *words[:-1], str(other))
+        assert sentence in sampling.refused(SUPPLIER, "growing", *words[:-1], str(other))
 
 
 @pytest.mark.parametrize(("stratify", "strata"), [("status", {"PROCESSED": 11, "PENDING": 1}), ("balance", None)])
@@ -237,12 +257,12 @@ def test_a_form_has_a_line_for_each_account_in_both_languages(sampling: Sampling
         "en": ("Sample of accounts", "Signature"),
         "de": ("Stichprobe von Konten", "Unterschrift"),
     }.items():
-        sample = sampling.draw("--language", language, into=language)
+        sample = sampling.draw("--size", "3", "--language", language, into=language)
         form = (sample / "sample.pdf").read_bytes().decode("cp1252")
         assert form.startswith("%PDF-")
-        for text in (*words, *(account["external_account_number"] for account in sampling.accounts)):
+        for text in (*words, *(account["external_account_number"] for account in statement_of(sample)["accounts"])):
             assert f"({text})" in form
-        assert form.count(" re S") == 3 * ACCOUNTS
+        assert form.count(" re S") == 3 * 3
         assert statement_of(sample)["checkpoint"].split("\n")[1] in form
 
 
@@ -382,5 +402,8 @@ def test_a_verb_that_is_killed_or_fails_leaves_no_half_folder(sampling: Sampling
     shutil.rmtree(next(sampling.folder.glob(".sample.*")))
     with psycopg.connect(sampling.database.admin, autocommit=True) as admin:
         admin.execute("ALTER TABLE platform.reading RENAME TO gone")
-    assert "does not exist" in sampling.refused(SUPPLIER, "r")
+        try:
+            assert "does not exist" in sampling.refused(SUPPLIER, "r")
+        finally:
+            admin.execute("ALTER TABLE platform.gone RENAME TO reading")
     assert [*sampling.folder.glob(".sample.*")] == []
