@@ -32,7 +32,7 @@ from tests.support.serving import running
 from workers.operations import change_user
 
 ROOT = Path(__file__).parent.parent.parent.parent
-IMPORTS = 20_000
+IMPORTS = 12_000
 """Items of a long list. With their long numbers, they are more than all buffers between server and client hold."""
 FILL = """
 INSERT INTO import_status (supplier, external_account_number, status, created_at, created_position, modified_at,
@@ -96,7 +96,7 @@ class SlowReader:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """No statement of the api may take longer than this."""
-    hasty_session = SESSION.replace("'15s'", "'2s'", 1)
+    hasty_session = SESSION.replace("'15s'", "'1s'", 1)
     assert hasty_session != SESSION
     monkeypatch.setattr("api.http.database.SESSION", hasty_session)
 
@@ -107,7 +107,7 @@ def test_a_slow_reader_gets_all_of_a_list_though_no_statement_may_take_so_long(
 ) -> None:
     with api_with(shared_database, supplier) as importer:
         reader = SlowReader(importer)
-        time.sleep(3.0)
+        time.sleep(1.5)
         assert len(reader.rest()) == IMPORTS
         reader.close()
 
