@@ -8,8 +8,10 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import msgspec
 import psycopg
 import pytest
 
@@ -71,80 +73,101 @@ def without_tls() -> Iterator[int]:
         answering.join()
 
 
+NO_REDIS = "redis://127.0.0.1:1/0"
 WRONG = {
-    "password": "password authentication failed",
-    "host": "nowhere.invalid",
-    "TLS": "server does not support SSL",
+    "worker": (lambda url, port: re.sub(r":[^:@/]+@", ":wrong@", url), "password authentication failed"),
+    "relay": (lambda url, port: "postgresql://importledger:secret@nowhere.invalid/importledger", "nowhere.invalid"),
+    "api": (
+        lambda url, port: f"postgresql://importledger:secret@127.0.0.1:{port}/importledger?sslmode=require",
+        "server does not support SSL",
+    ),
 }
+"""By role, a wrong database URL of the right one and of the port of a server without TLS, and the reason."""
+
+
+class Started(msgspec.Struct, frozen=True):
+    """A role that runs, the port of its health, and its log."""
+
+    role: str
+    pid: int
+    port: int
+    log: Path
+
+    def asked(self, path: str, method: str = "GET") -> tuple[int, dict[str, object]]:
+        return asked(self.port, path, method)
+
+
+@contextmanager
+def started_roles(
+    urls: dict[str, str], database: PostgresUrls, redis_url: str, folder: Path
+) -> Iterator[list[Started]]:
+    """Start these roles together, each with its database URL."""
+    with ExitStack() as stack:
+        roles = []
+        for role, url in urls.items():
+            port, log = free_port(), folder / f"{role}.log"
+            more = {"DATABASE_URL": url, "REDIS_URL": redis_url, "IMPORTLEDGER_HEALTH_PORT": str(port)}
+            environment = environment_on(database, folder, **more)
+            command = (role, "--port", str(port)) if role == "api" else (role,)
+            process = stack.enter_context(start_role(*command, environment=environment, log=log))
+            roles.append(Started(role, process.pid, port, log))
+        yield roles
 
 
 @pytest.mark.promise("role-cannot-reach-database")
-@pytest.mark.parametrize(("role", "wrong"), [("worker", "password"), ("relay", "host"), ("api", "TLS")])
-def test_a_role_that_cannot_reach_its_database_names_the_reason(
-    role: str, wrong: str, shared_database: PostgresUrls, redis_url: str, folder: Path, without_tls: int
+def test_roles_that_cannot_reach_their_database_name_the_reason(
+    shared_database: PostgresUrls, folder: Path, without_tls: int
 ) -> None:
     """In its log, once, and where supervisors ask."""
-    reason, port = WRONG[wrong], free_port()
-    urls = {
-        "password": re.sub(r":[^:@/]+@", ":wrong@", shared_database.service),
-        "host": "postgresql://importledger:secret@nowhere.invalid/importledger",
-        "TLS": f"postgresql://importledger:secret@127.0.0.1:{without_tls}/importledger?sslmode=require",
-    }
-    urls = {"DATABASE_URL": urls[wrong], "REDIS_URL": redis_url}
-    environment = environment_on(shared_database, folder, **urls, IMPORTLEDGER_HEALTH_PORT=str(port))
-    arguments = ("--port", str(port)) if role == "api" else ()
-    with start_role(role, *arguments, environment=environment, log=folder / "role.log"):
-        wait_for(lambda: asked(port, "/readyz")[0] == 503, "the role answers", timeout_s=60)
-        wait_for(lambda: reason in str(asked(port, "/readyz")[1].get("detail")), "it names the reason", timeout_s=60)
-        assert asked(port, "/readyz")[0] == 503
-        assert asked(port, "/livez/")[0] == 200
-    lines = (folder / "role.log").read_text().splitlines()
-    assert len([line for line in lines if "connection to the database waits" in line and reason in line]) == 1
+    urls = {role: wrong(shared_database.service, without_tls) for role, (wrong, _) in WRONG.items()}
+    with started_roles(urls, shared_database, NO_REDIS, folder) as roles:
+        for it in roles:
+            reason = WRONG[it.role][1]
+            wait_for(lambda it=it, reason=reason: reason in str(it.asked("/readyz")[1].get("detail")), "it is named")
+            assert (it.asked("/readyz")[0], it.asked("/livez/")[0]) == (503, 200)
+    for it in roles:
+        told = [line for line in it.log.read_text().splitlines() if "connection to the database waits" in line]
+        assert len([line for line in told if WRONG[it.role][1] in line]) == 1
 
 
 @pytest.mark.promise("role-cannot-reach-database")
-@pytest.mark.parametrize("role", ["worker", "relay", "api"])
-def test_a_role_that_is_started_before_the_schema_waits_and_says_what_to_do(
-    role: str, postgres: PostgresUrls, redis_url: str, folder: Path
+def test_roles_that_are_started_before_the_schema_wait_and_say_what_to_do(
+    postgres: PostgresUrls, redis_url: str, folder: Path
 ) -> None:
     database = PostgresUrls(renamed(postgres.service, "without_schema"), renamed(postgres.admin, "without_schema"))
     with psycopg.connect(renamed(postgres.admin, "postgres"), autocommit=True) as connection:
         connection.execute("CREATE DATABASE without_schema")
-    health, port, log = free_port(), free_port(), folder / "role.log"
-    environment = environment_on(database, folder, REDIS_URL=redis_url, IMPORTLEDGER_HEALTH_PORT=str(health))
-    arguments = ("--port", str(port)) if role == "api" else ()
     reason = "the database has no schema yet: run `importledger migrate`"
+    urls = dict.fromkeys(("worker", "relay", "api"), database.service)
     try:
-        with start_role(role, *arguments, environment=environment, log=log) as process:
-            asking = port if role == "api" else health
-            wait_for(lambda: reason in log.read_text(), "it names the reason", timeout_s=60)
-            wait_for(lambda: asked(asking, "/readyz")[0] == 503, "it is not ready", timeout_s=60)
-            if role == "api":
-                service = RunningService(f"http://127.0.0.1:{port}", {}, None)
-                key = {"Authorization": f"Token ilk_{'a' * 8}_{'b' * 43}"}
-                answer, _ = service.request("POST", "/v2/data-import/accounts/", encoded(an_account("S", 1)), key)
-                assert (answer.status, answer.codes) == (503, ("service_unavailable",))
+        with started_roles(urls, database, redis_url, folder) as roles:
+            for it in roles:
+                wait_for(lambda it=it: reason in it.log.read_text(), "it names the reason")
+                wait_for(lambda it=it: it.asked("/readyz")[0] == 503, "it is not ready")
+            service = RunningService(f"http://127.0.0.1:{roles[-1].port}", {}, None)
+            key = {"Authorization": f"Token ilk_{'a' * 8}_{'b' * 43}"}
+            answer, _ = service.request("POST", "/v2/data-import/accounts/", encoded(an_account("S", 1)), key)
+            assert (answer.status, answer.codes) == (503, ("service_unavailable",))
             migrate_all(database.admin, service_role="importledger")
-            if role != "api":
-                wait_for(lambda: asked(asking, "/readyz")[0] == 200, "it begins", timeout_s=60)
-                assert asked(asking, "/readyz") == (200, {"status": "ready", "pid": process.pid})
-                assert asked(asking, "/livez/") == (200, {"status": "alive", "pid": process.pid})
-                assert asked(asking, "/metrics")[0] == 404
-                assert [asked(asking, place, "POST")[0] for place in ("/livez", "/readyz")] == [404, 404]
+            for it in roles[:2]:
+                wait_for(lambda it=it: it.asked("/readyz")[0] == 200, "it begins")
+                assert it.asked("/readyz") == (200, {"status": "ready", "pid": it.pid})
+                assert it.asked("/livez/") == (200, {"status": "alive", "pid": it.pid})
+                assert it.asked("/metrics")[0] == 404
+                assert [it.asked(place, "POST")[0] for place in ("/livez", "/readyz")] == [404, 404]
     finally:
         drop(database)
-    assert len([line for line in log.read_text().splitlines() if reason in line]) == 1
-    assert "Traceback" not in log.read_text()
+    for it in roles:
+        text = it.log.read_text()
+        assert (text.count(reason), "Traceback" in text) == (1, False)
 
 
 @pytest.mark.promise("role-cannot-reach-database")
 @pytest.mark.parametrize(("role", "given"), [("worker", "api"), ("relay", "worker"), ("api", "relay")])
 def test_a_role_with_the_database_user_of_another_names_its_own_and_ends(
-    role: str, given: str, shared_database: PostgresUrls, redis_url: str, folder: Path
+    role: str, given: str, shared_database: PostgresUrls, folder: Path
 ) -> None:
-    environment = environment_on(
-        shared_database, folder, DATABASE_URL=shared_database.roles[given], REDIS_URL=redis_url
-    )
+    environment = environment_on(shared_database, folder, DATABASE_URL=shared_database.roles[given], REDIS_URL=NO_REDIS)
     arguments = ("--port", str(free_port())) if role == "api" else ()
     ended = cli(role, *arguments, environment=environment, check=False)
     assert ended.returncode == 1
@@ -154,20 +177,18 @@ def test_a_role_with_the_database_user_of_another_names_its_own_and_ends(
 
 
 @pytest.mark.parametrize("role", ["relay", "api"])
-def test_a_role_alone_makes_no_request_key_of_its_own(
-    role: str, database: PostgresUrls, redis_url: str, folder: Path
-) -> None:
-    environment = {"DATABASE_URL": database.service, "REDIS_URL": redis_url, "IMPORTLEDGER_DATA_DIR": str(folder)}
+def test_a_role_alone_makes_no_request_key_of_its_own(role: str, shared_database: PostgresUrls, folder: Path) -> None:
+    environment = {"DATABASE_URL": shared_database.service, "REDIS_URL": NO_REDIS, "IMPORTLEDGER_DATA_DIR": str(folder)}
     arguments = ("--port", str(free_port())) if role == "api" else ()
     ended = cli(role, *arguments, environment=environment, check=False)
     assert (ended.returncode, ended.stderr.count("IMPORTLEDGER_REQUEST_KEY is not set: give every api")) == (1, 1)
     assert not (folder / "secrets" / "request_key").exists()
 
 
-def test_a_port_that_is_taken_is_named(database: PostgresUrls, folder: Path) -> None:
+def test_a_port_that_is_taken_is_named(shared_database: PostgresUrls, folder: Path) -> None:
     with socket.create_server(("", 0)) as taken:
         port = taken.getsockname()[1]
-        environment = environment_on(database, folder, IMPORTLEDGER_HEALTH_PORT=str(port))
+        environment = environment_on(shared_database, folder, IMPORTLEDGER_HEALTH_PORT=str(port))
         refused = cli("worker", environment=environment, check=False)
     assert refused.returncode == 1
     assert f"port {port} cannot be used" in refused.stderr
