@@ -1,10 +1,12 @@
-"""Output of verbs: settings by name and word, times and absence in one form, days as moments."""
+"""Output of verbs: settings by name and word, times and absence in one form, days as moments, escaped characters."""
 
 import json
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -12,8 +14,10 @@ from api.endpoints.supplier_settings import SUPPLIER_SETTINGS
 from cli.main import importledger
 from cli.output import text_of
 from embedded.postgres import PostgresUrls
+from eventstore.errors import LedgerError
 from eventstore.log.ledger import Ledger
 from projections.queries.history import AsOf
+from tests.support.verbs import as_verb
 
 
 @pytest.mark.promise("one-form-times-absence")
@@ -67,3 +71,25 @@ def test_settings_are_shown_by_the_names_and_words_that_set_takes(
     typed("set", "NORDWIND", *(f"{name}=" for name in SUPPLIER_SETTINGS))
     cleared = shown()
     assert {name: cleared[name] for name in SUPPLIER_SETTINGS} == {name: fresh[name] for name in SUPPLIER_SETTINGS}
+
+
+HOSTILE = "NW\x1b[2J\u202e\u200b\x9b"
+ESCAPED = r"NW\u001b[2J\u202e\u200b\u009b"
+
+
+@pytest.mark.promise("control-bidi-zero-width")
+@pytest.mark.asvs("V1.1.2")
+def test_control_characters_in_importers_text_are_escaped_and_json_says_the_same() -> None:
+    def print_text() -> None:
+        click.echo(HOSTILE)
+        click.echo(json.dumps({"external": HOSTILE}, ensure_ascii=False).encode())
+
+    def refuse(error: Exception) -> None:
+        raise error
+
+    line, as_json = as_verb(print_text).stdout.splitlines()
+    assert (line, ESCAPED in as_json, json.loads(as_json)) == (ESCAPED, True, {"external": HOSTILE})
+    for error in (click.ClickException(HOSTILE), LedgerError(HOSTILE)):
+        ended = as_verb(partial(refuse, error))
+        assert (ended.returncode, ESCAPED in ended.stderr) == (1, True)
+        assert not set(HOSTILE) & {"\x1b", "\u202e"} & set(ended.stderr)

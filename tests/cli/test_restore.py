@@ -125,21 +125,16 @@ def unfinished(backup: Path) -> None:
 
 
 @pytest.mark.promise("restore-verify-call-backup")
-def test_a_backup_is_verified_with_its_own_checkpoint_and_nothing_is_signed(backup: Path, log: Log) -> None:
+def test_a_backup_is_verified_with_its_own_checkpoint_and_nothing_is_signed(
+    backup: Path, log: Log, monkeypatch: Environment
+) -> None:
+    monkeypatch.setattr("cli.restore.FEW_EVENTS", 0)  # by several processes
     before = log.outside.sizes()
     code, output = invoked("restore", str(backup), "--verify")
     assert (code, "Verified: no event is missing, every payload" in output) == (0, True), output
     assert "631 events, 210 payloads, 1 remembered answer match the signed checkpoints." in output
     assert "sealing key" not in output
     assert log.outside.sizes() == before
-
-
-def test_a_restore_by_several_processes_is_told_as_one_json_object(backup: Path, monkeypatch: Environment) -> None:
-    monkeypatch.setattr("cli.restore.FEW_EVENTS", 0)
-    code, output = invoked("restore", str(backup), "--verify", "--json")
-    result = json.loads(output)
-    assert (code, result["position"], result["is_verified"], result["problems"]) == (0, 631, True, [])
-    assert (result["erased_again"], result["warning"]) == ([], None)
 
 
 @pytest.mark.promise("restore-verify-call-backup")
@@ -209,13 +204,6 @@ def test_a_restore_without_the_sealing_key_says_what_to_do_and_stops_intake_all_
     assert "INTAKE IS STOPPED  TRUNCATED: the log has 631 events, and" in output
 
 
-@pytest.mark.promise("restore-without-sealing-key")
-def test_another_sealing_key_is_named_as_well(backup: Path, monkeypatch: Environment) -> None:
-    monkeypatch.setenv("IMPORTLEDGER_SEALING_KEY", "B" * 43)
-    _, output = invoked("restore", str(backup))
-    assert "The sealing key here is not the one of this log" in output
-
-
 def test_a_backup_without_the_key_says_that_it_is_not_signed(log: Log, monkeypatch: Environment) -> None:
     monkeypatch.setenv("DATABASE_URL", log.urls.service)
     monkeypatch.delenv("IMPORTLEDGER_SEALING_KEY", raising=False)
@@ -242,30 +230,34 @@ def test_a_backup_that_is_older_than_the_checkpoints_outside_stops_intake(backup
     assert invoked("seal")[0] == 0
 
 
-def out_of_reach(log: Log, monkeypatch: Environment) -> str:
+def out_of_reach(log: Log, monkeypatch: Environment) -> list[str]:
     monkeypatch.setenv("IMPORTLEDGER_CHECKPOINTS_URL", "file:///dev/null/checkpoints")
-    return "file:///dev/null/checkpoints: NotADirectoryError"
+    return ["file:///dev/null/checkpoints: NotADirectoryError"]
 
 
-def empty(log: Log, monkeypatch: Environment) -> str:
+def empty(log: Log, monkeypatch: Environment) -> list[str]:
+    """Also on a machine with another sealing key."""
     monkeypatch.setenv("IMPORTLEDGER_CHECKPOINTS_URL", (log.folder / "elsewhere").as_uri())
-    return "elsewhere keeps no checkpoint, and the log has one of "
+    monkeypatch.setenv("IMPORTLEDGER_SEALING_KEY", "B" * 43)
+    other = "The sealing key here is not the one of this log"
+    return ["elsewhere keeps no checkpoint, and the log has one of ", other]
 
 
-def of_a_key_that_nobody_knows(log: Log, monkeypatch: Environment) -> str:
+def of_a_key_that_nobody_knows(log: Log, monkeypatch: Environment) -> list[str]:
     log.outside.keep(700, OTHER_KEY.sign(700, bytes(32), NOON))
-    return "A checkpoint of the log is not accepted"
+    return ["A checkpoint of the log is not accepted"]
 
 
-@pytest.mark.promise("restore-stops-intake-differing")
+@pytest.mark.promise("restore-stops-intake-differing", "restore-without-sealing-key")
 @pytest.mark.parametrize("place", [out_of_reach, empty, of_a_key_that_nobody_knows])
 def test_a_restore_that_compares_nothing_says_so_and_what_to_do(
-    backup: Path, log: Log, monkeypatch: Environment, place: Callable[[Log, Environment], str]
+    backup: Path, log: Log, monkeypatch: Environment, place: Callable[[Log, Environment], list[str]]
 ) -> None:
-    reason = place(log, monkeypatch)
+    reasons = place(log, monkeypatch)
     code, output = invoked("restore", str(backup))
-    assert (code, "NOT COMPARED with the checkpoints outside: " in output, reason in output) == (0, True, True), output
-    assert "set IMPORTLEDGER_CHECKPOINTS_URL" in output
+    assert code == 0, output
+    for part in ("NOT COMPARED with the checkpoints outside: ", "set IMPORTLEDGER_CHECKPOINTS_URL", *reasons):
+        assert part in output
     assert log.admin.execute("SELECT is_log_compared()").fetchall() == [(False,)], "the relay does so"
 
 

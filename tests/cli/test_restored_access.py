@@ -133,39 +133,33 @@ def shown_in(content: bytes) -> set[str]:
 @pytest.mark.asvs("V14.2.4")
 def test_a_backup_whose_keys_are_kept_apart_shows_nothing_of_persons(old: Place, folder: Path) -> None:
     old.cli("backup", str(folder / "together"))
-    old.cli("backup", str(folder / "main"), "--keys", str(folder / "keys"))
+    old.cli("backup", str(folder / "main"), "--keys", str(folder / "keys"), DATABASE_URL=old.urls.roles["api"])
     together, main = unpacked(folder / "together"), unpacked(folder / "main")
     assert shown_in(together) == set(CANARIES) - {"person"}, "its absence elsewhere would show nothing"
     assert shown_in(main) == set()
     assert b"NORDWIND" not in main
     assert b"import/" not in main
-
-
-def test_a_backup_reads_what_no_role_of_a_process_may_read(old: Place, folder: Path) -> None:
     api = old.urls.roles["api"]
-    words = ("backup", "--keys", str(folder / "keys"), str(folder / "main"))
-    assert "holds the log up to position" in old.cli(*words, DATABASE_URL=api)
     words = ("backup", "--keys", str(folder / "theirs"), str(folder / "other"))
     assert "permission denied" in old.cli(*words, code=1, DATABASE_URL=api, DATABASE_ADMIN_URL=api)
     assert not (folder / "other" / "manifest.json").exists()
 
 
-def test_a_backup_without_keys_holds_no_answers_users_or_typed_reasons(old: Place, new: Place, folder: Path) -> None:
+def test_a_backup_without_keys_holds_no_secrets_and_keys_of_another_log_open_none(
+    old: Place, new: Place, folder: Path
+) -> None:
     old.cli("backup", str(folder / "main"), "--without-keys")
     main = unpacked(folder / "main")
     left = {"run", "request"}
     """Texts of importers that are in events."""
     assert shown_in(main) == left
-    assert "rebuilt" in new.cli("restore", str(folder / "main"), "--without-keys")
-
-
-def test_keys_of_another_log_open_no_backup(old: Place, new: Place, folder: Path) -> None:
-    old.cli("backup", str(folder / "main"), "--keys", str(folder / "keys"))
+    old.cli("backup", str(folder / "apart"), "--keys", str(folder / "keys"))
     with psycopg.connect(new.urls.admin) as connection:  # the template's key is that of every test
         connection.execute("UPDATE platform.account_number_key SET key = sha256(key)")
     new.cli("backup", str(folder / "other"), "--keys", str(folder / "foreign"))
-    refused = new.cli("restore", str(folder / "main"), "--keys", str(folder / "foreign"), code=1)
+    refused = new.cli("restore", str(folder / "apart"), "--keys", str(folder / "foreign"), code=1)
     assert "--keys must name a folder of keys of this log" in refused
+    assert "rebuilt" in new.cli("restore", str(folder / "main"), "--without-keys")
 
 
 @pytest.mark.promise("backup-keys-kept-apart")
@@ -222,6 +216,7 @@ def test_what_ended_after_the_backup_stays_ended_by_the_newest_keys(old: Place, 
     )
     result = json.loads(output)
     assert (result["is_verified"], result["access"]["ended_again"], result["problems"]) == (True, 3, [])
+    assert (result["erased_again"], result["warning"]) == ([], None)
     new.cli("seal", "--accept", "--reason", "the old disk is lost")
     with running(new.urls) as service:
         assert (status_of(service, kept), status_of(service, revoked)) == (200, 401)

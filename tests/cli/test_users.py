@@ -1,10 +1,12 @@
-"""The verbs for users of the console."""
+"""The verbs for users of the console, and for keys."""
 
 import json
 import re
 
+import psycopg
 import pytest
 
+from embedded.postgres import PostgresUrls
 from eventstore.aggregates.user import UserCreated, UserErased, UserRoleChanged, stream_of
 from eventstore.log.ledger import Ledger
 from projections.auxiliary.user_details import find_user_details
@@ -71,6 +73,11 @@ def test_what_cannot_be_is_refused_with_a_sentence(cli: Verbs, words: str, says:
     assert says in cli("user", *words.split(), code=1)
 
 
+def test_a_rate_that_is_not_allowed_is_refused(cli: Verbs) -> None:
+    for rate in ("0/s", "fast", "5", "5/m", "100001/s"):
+        assert "A rate must be" in cli("key", "create", "Slow", "--supplier", "*", "--rate", rate, code=1)
+
+
 def test_suppliers_that_cannot_be_read_are_not_taken_away(cli: Verbs, ledger: Ledger, admin: Admin) -> None:
     cli("supplier", "create", "NW")
     words = ("--organisation", "Nordwind", "--role", "support", "--supplier", "NW", "--json")
@@ -89,3 +96,30 @@ def test_all_users_are_listed_over_several_pages(cli: Verbs, monkeypatch: pytest
     for email in emails:
         cli("user", "create", email, "--organisation", "N", "--role", "support", "--supplier", "NW")
     assert [json.loads(line)["email"] for line in cli("user", "list", "--json").splitlines()] == emails
+
+
+NEEDED = "Set DATABASE_ADMIN_URL"
+
+
+def keys(database: PostgresUrls) -> list[tuple[str, bool]]:
+    with psycopg.connect(database.service) as connection:
+        return connection.execute("SELECT key_id, revoked_at IS NOT NULL FROM access_key").fetchall()
+
+
+@pytest.mark.promise("service-s-role-right")
+def test_keys_are_created_and_revoked_with_the_owners_url(cli: Verbs, database: PostgresUrls) -> None:
+    of_service, of_owner = Verbs({"DATABASE_URL": database.service}), cli
+    of_service("supplier", "create", "S")
+    create = ("key", "create", "Testers", "--supplier", "S", "--json")
+    refused = of_service(*create, code=1)
+    assert (NEEDED in refused, len(refused.splitlines())) == (True, 1)
+    key_id = json.loads(of_owner(*create))["api_key"].split("_")[1]
+    assert keys(database) == [(key_id, False)]
+    assert NEEDED in of_service("key", "revoke", key_id, code=1)
+    of_owner("key", "revoke", key_id)
+    assert keys(database) == [(key_id, True)]
+
+
+def test_one_url_is_enough_where_it_is_the_owners(database: PostgresUrls) -> None:
+    Verbs({"DATABASE_URL": database.admin})("key", "create", "Testers", "--supplier", "*")
+    assert len(keys(database)) == 1

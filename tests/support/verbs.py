@@ -32,6 +32,15 @@ def run_verb(*arguments: str, environment: Mapping[str, str]) -> subprocess.Comp
     return run_here(["importledger", *arguments], command.main, environment=os.environ | environment)
 
 
+def as_verb(callback: Callable[[], object]) -> subprocess.CompletedProcess[str]:
+    """A verb that calls this function."""
+    command.importledger.add_command(click.Command("called", callback=callback))
+    try:
+        return run_verb("called", environment={})
+    finally:
+        del command.importledger.commands["called"]
+
+
 class Verbs:
     """Verbs of `importledger` with the same variables."""
 

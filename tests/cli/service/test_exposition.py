@@ -1,35 +1,15 @@
-"""Metrics of the whole service, also while the database is away, and for any number of suppliers."""
+"""Metrics of the whole service: any number of suppliers, and the end of certificates."""
 
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry
 
-from cli.service.exposition import MAX_SUPPLIERS, ServiceCollector, ends_at, import_metrics
+from cli.service.exposition import MAX_SUPPLIERS, ends_at, import_metrics
 from cli.service.observing import watched_certificates
 from cli.service.settings import Settings
-from embedded.postgres import PostgresUrls
 from projections.queries.vitals import Vitals
 from tests.support.certificates import certificate
-
-
-def test_a_database_that_is_away_is_told_and_nothing_else_of_it() -> None:
-    registry = CollectorRegistry()
-    registry.register(ServiceCollector("postgresql://nobody@127.0.0.1:1/none"))
-    assert registry.get_sample_value("importledger_database_up") == 0
-    assert registry.get_sample_value("importledger_log_events") is None
-
-
-def test_a_database_that_answers_is_asked_once_for_several_readers(database: PostgresUrls) -> None:
-    registry = CollectorRegistry()
-    collector = ServiceCollector(database.service)
-    registry.register(collector)
-    assert registry.get_sample_value("importledger_database_up") == 1
-    asked_at = collector._asked_at
-    assert registry.get_sample_value("importledger_log_events") == 0
-    assert collector._asked_at == asked_at
-    collector.close()
 
 
 def test_more_suppliers_than_series_share_one() -> None:
