@@ -54,8 +54,8 @@ def token_status(importer: Importer, address: str) -> int:
 
 @pytest.mark.promise("slow-bodies-strangers-keep")
 @pytest.mark.parametrize("addresses", [NETWORKS[:1], NETWORKS], ids=["one network", "more than all room"])
-def test_slow_bodies_of_strangers_keep_nobody_from_tokens(database: PostgresUrls, addresses: list[str]) -> None:
-    with running(database) as service, ExitStack() as opened:
+def test_slow_bodies_of_strangers_keep_nobody_from_tokens(shared_database: PostgresUrls, addresses: list[str]) -> None:
+    with running(shared_database) as service, ExitStack() as opened:
         importer = service.importer()
         slow = [opened.enter_context(slow_body(service, address)) for address in addresses for _ in range(OF_ONE + 10)]
         slow[0].settimeout(30)
@@ -65,11 +65,11 @@ def test_slow_bodies_of_strangers_keep_nobody_from_tokens(database: PostgresUrls
                 assert token_status(importer, address) == 200
 
 
-def test_bodies_that_a_trusted_proxy_forwards_have_the_share_of_their_client(database: PostgresUrls) -> None:
+def test_bodies_that_a_trusted_proxy_forwards_have_the_share_of_their_client(shared_database: PostgresUrls) -> None:
     def address_of(request: Request) -> str:
         return Transport(request, (ip_network("127.0.0.0/8"),)).address
 
-    with running(database, address_of=address_of) as service, ExitStack() as opened:
+    with running(shared_database, address_of=address_of) as service, ExitStack() as opened:
         first = opened.enter_context(slow_body(service, "127.0.0.1", "198.51.100.7"))
         slow = [opened.enter_context(slow_body(service, "127.0.0.1", "203.0.113.7")) for _ in range(OF_ONE + 10)]
         assert slow[0].recv(1_000).startswith(b"HTTP/1.1 503 ")

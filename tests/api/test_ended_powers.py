@@ -2,6 +2,7 @@
 
 import http.client
 import json
+from collections.abc import Iterator
 from contextlib import closing
 from urllib.parse import urlencode
 
@@ -11,6 +12,7 @@ from embedded.postgres import PostgresUrls
 from eventstore.aggregates.user import ChangeUserRole, DisableUser, EndSessions, stream_of
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
+from projections import INLINE
 from tests.support.bulk import bulk, ndjson
 from tests.support.console import COOKIE, csrf_in, new_session, new_user
 from tests.support.databases import owner_of
@@ -21,6 +23,18 @@ from tests.support.serving import running
 from workers.operations import change_user
 
 CREATE = "/v2/data-import/accounts/"
+
+
+@pytest.fixture(scope="module")
+def service(shared_database: PostgresUrls) -> Iterator[RunningService]:
+    with running(shared_database) as service:
+        yield service
+
+
+@pytest.fixture
+def ledger(shared_database: PostgresUrls) -> Iterator[Ledger]:
+    with closing(Ledger(shared_database.service, views=INLINE)) as ledger:
+        yield ledger
 
 
 def begun(
@@ -39,40 +53,38 @@ def begun(
 
 
 @pytest.mark.promise("key-revoked-session-ends")
-def test_a_revoked_key_reads_nothing_more_on_an_open_event_stream(database: PostgresUrls, ledger: Ledger) -> None:
-    with running(database) as service:
-        importer = service.importer()
-        bulk(importer, ndjson(an_account(importer.supplier, 1)), "?run=open")
-        follow(ledger)
-        path = f"/v2/data-import/runs/{importer.supplier}/open/events/"
-        connection = begun(service, "GET", path, importer.fields)
-        response = connection.getresponse()
-        assert response.readline() == b"event: progress\n"
-        importer.revoke()
-        *_, last = response.read().decode().strip().split("\n\n")
-        connection.close()
+def test_a_revoked_key_reads_nothing_more_on_an_open_event_stream(service: RunningService, ledger: Ledger) -> None:
+    importer = service.importer()
+    bulk(importer, ndjson(an_account(importer.supplier, 1)), "?run=open")
+    follow(ledger)
+    path = f"/v2/data-import/runs/{importer.supplier}/open/events/"
+    connection = begun(service, "GET", path, importer.fields)
+    response = connection.getresponse()
+    assert response.readline() == b"event: progress\n"
+    importer.revoke()
+    *_, last = response.read().decode().strip().split("\n\n")
+    connection.close()
     event = dict(line.split(": ", 1) for line in last.splitlines())
     assert event["event"] == "refused"
     assert json.loads(event["data"]) == {"detail": "The credentials are not valid.", "code": "authentication_failed"}
 
 
 @pytest.mark.promise("key-revoked-session-ends")
-def test_a_key_that_is_revoked_while_its_body_arrives_writes_nothing(database: PostgresUrls, ledger: Ledger) -> None:
-    with running(database) as service:
-        importer = service.importer()
-        body = encoded(an_account(importer.supplier, 1))
-        connection = begun(service, "POST", CREATE, importer.fields, body)
-        importer.revoke()
-        connection.send(body[len(body) // 2 :])
-        response = connection.getresponse()
-        assert (response.status, json.loads(response.read())["code"]) == (401, "authentication_failed")
-        connection.close()
+def test_a_key_that_is_revoked_while_its_body_arrives_writes_nothing(service: RunningService, ledger: Ledger) -> None:
+    importer = service.importer()
+    body = encoded(an_account(importer.supplier, 1))
+    connection = begun(service, "POST", CREATE, importer.fields, body)
+    importer.revoke()
+    connection.send(body[len(body) // 2 :])
+    response = connection.getresponse()
+    assert (response.status, json.loads(response.read())["code"]) == (401, "authentication_failed")
+    connection.close()
 
 
 @pytest.mark.promise("key-revoked-session-ends")
-def test_a_user_whose_powers_end_while_a_form_arrives_changes_nothing(database: PostgresUrls, ledger: Ledger) -> None:
-    with running(database) as service, closing(owner_of(ledger)) as owner:
-        importer = service.importer()
+def test_a_user_whose_powers_end_while_a_form_arrives_changes_nothing(service: RunningService, ledger: Ledger) -> None:
+    importer = service.importer()
+    with closing(owner_of(ledger)) as owner:
         for command in (ChangeUserRole(role="auditor", suppliers=("*",)), DisableUser(), EndSessions()):
             user_id = new_user(ledger, role="operator")
             fields = {"Cookie": f"{COOKIE}={new_session(ledger, user_id)}"}

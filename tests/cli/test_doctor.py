@@ -43,6 +43,13 @@ def idle(database: PostgresUrls, folder: Path, monkeypatch: pytest.MonkeyPatch) 
     return database
 
 
+@pytest.fixture
+def unchanged(shared_database: PostgresUrls, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database of several tests, on which no role runs."""
+    monkeypatch.setenv("DATABASE_URL", shared_database.service)
+    monkeypatch.setenv("IMPORTLEDGER_DATA_DIR", str(folder / "none"))
+
+
 def found(check: str, backups: Path | None = None) -> list[Finding]:
     return [finding for finding in examine(backups) if finding.check == check]
 
@@ -67,7 +74,7 @@ def test_a_running_service_is_well_and_the_page_goes_from_good_to_wrong(service:
     assert "→ importledger doctor --backups DIR" in page
 
 
-def test_a_database_without_roles_is_wrong(idle: PostgresUrls) -> None:
+def test_a_database_without_roles_is_wrong(unchanged: None) -> None:
     assert [finding.todo for finding in found("roles")] == ["importledger relay", "importledger worker"]
 
 
@@ -114,7 +121,7 @@ def test_a_log_that_cannot_be_signed_is_not_shown_as_sealed(log: Log, monkeypatc
 
 @pytest.mark.promise("doctor-goes-good-wrong")
 def test_a_wrong_setting_and_a_database_that_is_away_are_findings(
-    idle: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+    unchanged: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", "postgresql://nobody:secret@127.0.0.1:1/none")
     monkeypatch.setenv("REDIS_URL", "redis://:hidden@127.0.0.1:1/0")
@@ -136,7 +143,7 @@ class Screen(io.StringIO):
 
 @pytest.mark.promise("doctor-goes-good-wrong")
 def test_on_a_terminal_the_page_goes_from_green_to_red(
-    idle: PostgresUrls, folder: Path, monkeypatch: pytest.MonkeyPatch
+    unchanged: None, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")
     monkeypatch.setenv("TERM", "xterm")
@@ -151,7 +158,7 @@ def test_on_a_terminal_the_page_goes_from_green_to_red(
     )
 
 
-def test_backups_are_looked_for_where_they_are_said_to_lie(idle: PostgresUrls, folder: Path) -> None:
+def test_backups_are_looked_for_where_they_are_said_to_lie(unchanged: None, folder: Path) -> None:
     assert "were not checked" in found("backups")[0].says
     assert "no backup" in found("backups", folder)[0].says
 
@@ -172,7 +179,7 @@ def test_a_parked_stream_is_healed_by_what_the_verb_takes(stream: str, typed: st
 
 
 def test_a_database_that_takes_no_writes_is_told_from_one_that_was_away(
-    idle: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+    unchanged: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(*_: object) -> None:
         raise NotChecked("no room")
@@ -196,7 +203,7 @@ def test_versions_write_ahead_log_and_events_without_relay_and_seal_are_looked_a
     assert finding.says.startswith("1 event is not signed, the first since ")
 
 
-def test_each_follower_has_its_own_lag_and_its_german_name(idle: PostgresUrls) -> None:
+def test_each_follower_has_its_own_lag_and_its_german_name(unchanged: None) -> None:
     says = " ".join(finding.says for finding in found("lag"))
     assert ("The relay is" in says, "The follower of ended imports is" in says) == (True, True)
     german = " ".join(german_of(finding.says) for finding in found("lag"))
@@ -266,7 +273,7 @@ def serving_tls(folder: Path, days: int) -> Iterator[str]:
         thread.join()
 
 
-def test_a_mail_server_that_does_not_answer_is_named(idle: PostgresUrls, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mail_server_that_does_not_answer_is_named(unchanged: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IMPORTLEDGER_SMTP_URL", "smtp://user:secret@127.0.0.1:1")
     monkeypatch.setenv("IMPORTLEDGER_MAIL_FROM", "ledger@example.org")
     [finding] = found("mail")

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -81,18 +82,23 @@ def test_a_key_buys_a_token_and_a_refresh_token_buys_another(service: RunningSer
         assert read(service, importer, f"Token {renewed['token']}") == (200, None)
 
 
+@pytest.fixture(scope="module")
+def alone(shared_database: PostgresUrls) -> Iterator[Importer]:
+    """An importer at an api whose signing key the test knows."""
+    with running(shared_database) as service:
+        yield service.importer()
+
+
 @pytest.mark.asvs("V9.1.1", "V9.1.2", "V9.2.1", "V9.2.2", "V10.3.1")
 @pytest.mark.parametrize("change", ["none", "key", "algorithm", "exp", "iss", "use"])
-def test_a_token_that_has_ended_or_was_signed_otherwise_opens_nothing(database: PostgresUrls, change: str) -> None:
-    with running(database) as alone:
-        importer = alone.importer()
-        claims: dict[str, Any] = {"iss": "importledger", "key": importer.api_key.split("_")[1], "use": "access"}
-        claims |= {"exp": int(time.time()) + (-1 if change == "exp" else 60)}
-        claims |= {"iss": "another"} if change == "iss" else {"use": "refresh"} if change == "use" else {}
-        secret = OctKey.import_key((b"x" if change == "key" else b"k") * 32)
-        algorithm = "HS512" if change == "algorithm" else "HS256"
-        token = jwt.encode({"alg": algorithm}, claims, secret, algorithms=[algorithm])
-        answered = read(alone, importer, f"Token {token}")
+def test_a_token_that_has_ended_or_was_signed_otherwise_opens_nothing(alone: Importer, change: str) -> None:
+    claims: dict[str, Any] = {"iss": "importledger", "key": alone.api_key.split("_")[1], "use": "access"}
+    claims |= {"exp": int(time.time()) + (-1 if change == "exp" else 60)}
+    claims |= {"iss": "another"} if change == "iss" else {"use": "refresh"} if change == "use" else {}
+    secret = OctKey.import_key((b"x" if change == "key" else b"k") * 32)
+    algorithm = "HS512" if change == "algorithm" else "HS256"
+    token = jwt.encode({"alg": algorithm}, claims, secret, algorithms=[algorithm])
+    answered = read(alone.service, alone, f"Token {token}")
     assert answered == ((200, None) if change == "none" else (401, "authentication_failed"))
 
 

@@ -122,12 +122,3 @@ def test_all_of_a_supplier_are_cancelled_by_one_command(service: RunningService)
     )
     assert importer.client.pending(importer.supplier).body == []
     assert "0 of 0" in service.cli("retry", importer.supplier, "--all").stdout
-
-
-@pytest.mark.parametrize(
-    "arguments", [("cancel", "S"), ("cancel", "S", "1", "--all"), ("retry", "S", "--all", "--code", "x")]
-)
-def test_a_command_names_one_or_chooses_many(service: RunningService, arguments: tuple[str, ...]) -> None:
-    refused = service.cli(*arguments, check=False)
-    assert refused.returncode == 1
-    assert "not both" in refused.stderr

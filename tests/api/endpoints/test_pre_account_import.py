@@ -62,15 +62,6 @@ def test_a_wrong_participant_or_sheet_is_refused_with_a_list_alone(importer: Imp
     }
 
 
-@pytest.mark.promise("post-v1-data-import-market")
-def test_sheets_are_imported_once(service: RunningService, importer: Importer) -> None:
-    participant = import_participant(importer)
-    first, second = a_sheet(participant), a_sheet(participant, "D-2/ä")
-    assert fees(importer, first, second) == (201, {"price_sheets_imported": 2})
-    assert fees(importer, first, second) == (201, {"price_sheets_imported": 2})
-    assert sheets_stored(service, participant) == 2
-
-
 def test_the_same_document_with_other_content_is_refused_and_nothing_is_imported(
     service: RunningService, importer: Importer
 ) -> None:

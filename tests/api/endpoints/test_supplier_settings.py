@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from api.endpoints.supplier_settings import SUPPLIER_SETTINGS
 from tests.support.make import an_account, changed, encoded
 from tests.support.running import Importer, RunningService, wait_for
 
@@ -64,17 +63,6 @@ def test_a_supplier_for_dry_runs_takes_nothing_else(service: RunningService) -> 
     shown = json.loads(service.cli("supplier", "show", importer.supplier, "--json").stdout)
     assert (shown["dry-run-only"], shown["status"], shown["strictness"]) == ("yes", "ongoing", "standard")
     assert "dry-run-only yes" in service.cli("supplier", "show", importer.supplier).stdout
-
-
-@pytest.mark.parametrize(
-    "setting", ["strictness=lax", "colour=blue", "strictness", "dry-run-only=perhaps", "documents-root=/etc"]
-)
-def test_a_setting_that_does_not_exist_is_named(service: RunningService, setting: str) -> None:
-    refused = service.cli("supplier", "set", "ANY", setting, check=False)
-    assert refused.returncode == 1
-    assert repr(setting) in refused.stderr
-    key = setting.partition("=")[0]
-    assert (f"{key}=" if key in SUPPLIER_SETTINGS else "there is no setting") in refused.stderr
 
 
 def test_documents_are_not_checked_without_a_root(service: RunningService) -> None:

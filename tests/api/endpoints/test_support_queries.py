@@ -43,12 +43,9 @@ def supporter(service: RunningService, supplier: str) -> str:
     return str(json.loads(made.stdout)["api_key"])
 
 
-def test_progress_is_what_the_status_of_each_says(importer: Importer) -> None:
+def test_progress_and_errors_of_a_supplier_are_counted(importer: Importer) -> None:
     found = get(importer, "progress")
     assert found == {"import_supplier": importer.supplier, "total": 3, "by_status": {"PROCESSED": 3}}
-
-
-def test_errors_are_counted_by_day_code_and_path(importer: Importer) -> None:
     assert get(importer, "errors") == []
     assert get(importer, "errors", from_day="2026-01-01", to_day="2026-01-02") == []
     assert get(importer, "errors", form_day="2026-01-01")["errors"][0]["code"] == "unknown_field"

@@ -26,11 +26,11 @@ async def _cut(connection: AsyncConnection[Any]) -> None:
     await connection.execute("SELECT 1 / 0")
 
 
-def test_a_connection_that_was_lost_since_it_was_checked_is_not_noticed(database: PostgresUrls) -> None:
+def test_a_connection_that_was_lost_since_it_was_checked_is_not_noticed(shared_database: PostgresUrls) -> None:
     async def backends() -> tuple[int, int]:
-        async with reading_pool(database.service, size=2, is_for_read=True) as pool:
+        async with reading_pool(shared_database.service, size=2, is_for_read=True) as pool:
             before = await read(pool, _backend)
-            with psycopg.connect(database.admin, autocommit=True) as admin:
+            with psycopg.connect(shared_database.admin, autocommit=True) as admin:
                 admin.execute("SELECT pg_terminate_backend(%s, 5000)", (before,))
             return before, await read(pool, _backend)
 
@@ -38,18 +38,18 @@ def test_a_connection_that_was_lost_since_it_was_checked_is_not_noticed(database
     assert before != after
 
 
-def test_what_the_query_itself_does_wrong_is_said(database: PostgresUrls) -> None:
+def test_what_the_query_itself_does_wrong_is_said(shared_database: PostgresUrls) -> None:
     async def backends() -> None:
-        async with reading_pool(database.service, size=2, is_for_read=True) as pool:
+        async with reading_pool(shared_database.service, size=2, is_for_read=True) as pool:
             await read(pool, _cut)
 
     with pytest.raises(psycopg.errors.DivisionByZero):
         asyncio.run(backends())
 
 
-def test_a_database_that_is_away_is_away(database: PostgresUrls) -> None:
+def test_a_database_that_is_away_is_away(shared_database: PostgresUrls) -> None:
     async def backends() -> None:
-        async with reading_pool(database.service + "_not", size=2, is_for_read=True) as pool:
+        async with reading_pool(shared_database.service + "_not", size=2, is_for_read=True) as pool:
             await read(pool, _backend)
 
     with pytest.raises((psycopg.OperationalError, StoreUnavailable)):

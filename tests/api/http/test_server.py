@@ -133,8 +133,12 @@ def port() -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def connected() -> Iterator[socket.socket]:
-    with serving(APP) as port, socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+def connected(port: int = 0) -> Iterator[socket.socket]:
+    """Connect to this server, or to one that begins with the limits of now."""
+    with (
+        contextlib.nullcontext(port) if port else serving(APP) as at,
+        socket.create_connection(("127.0.0.1", at), timeout=30) as connection,
+    ):
         yield connection
 
 
@@ -427,16 +431,16 @@ def test_an_ordinary_head_is_taken(port: int, fields: tuple[bytes, ...]) -> None
     assert answer_to(port, head_of(b"GET /quick HTTP/1.1", *fields))[0] == 200
 
 
-def test_a_refused_head_takes_no_answer_from_the_request_before_it() -> None:
-    with connected() as connection:
+def test_a_refused_head_takes_no_answer_from_the_request_before_it(port: int) -> None:
+    with connected(port) as connection:
         sent = QUICK + head_of(b"GET /quick HTTP/2.0", b"Host: x")
         answers = conversation(connection, [sent], is_one=False)
     assert answers.endswith(b"here")
 
 
-def test_an_answer_to_http_1_0_has_no_chunks_and_ends_with_its_connection() -> None:
+def test_an_answer_to_http_1_0_has_no_chunks_and_ends_with_its_connection(port: int) -> None:
     def answered(sent: bytes) -> tuple[bytes, bytes]:
-        with connected() as connection:
+        with connected(port) as connection:
             head, _, text = conversation(connection, [sent], is_one=False).partition(b"\r\n\r\n")
         assert b"connection: close" in head
         assert b"transfer-encoding" not in head
@@ -455,8 +459,8 @@ def test_an_answer_to_http_1_0_has_no_chunks_and_ends_with_its_connection() -> N
 
 
 @pytest.mark.promise("request-line-most-8")
-def test_a_trailer_that_does_not_end_is_not_kept() -> None:
-    with connected() as connection:
+def test_a_trailer_that_does_not_end_is_not_kept(port: int) -> None:
+    with connected(port) as connection:
         connection.settimeout(10)
         connection.sendall(CHUNKED + b"2\r\n{}\r\n0\r\nX: ")
         time.sleep(0.3)  # so that the rest comes in a read of its own
@@ -464,19 +468,19 @@ def test_a_trailer_that_does_not_end_is_not_kept() -> None:
         assert b" 431 " in connection.recv(65_536)
 
 
-def test_requests_that_are_sent_ahead_are_answered_up_to_a_limit() -> None:
-    with connected() as connection:
+def test_requests_that_are_sent_ahead_are_answered_up_to_a_limit(port: int) -> None:
+    with connected(port) as connection:
         connection.sendall(QUICK * 20 + QUICK.replace(b"Host: x", b"Host: x\r\nConnection: close"))
         assert conversation(connection, [], is_one=False).count(b"here") == 21
-    with connected() as connection:
+    with connected(port) as connection:
         assert 1 <= conversation(connection, [QUICK * 1_000], is_one=False).count(b"here") <= 40
 
 
-def test_bodies_that_are_sent_ahead_are_read_whole() -> None:
+def test_bodies_that_are_sent_ahead_are_read_whole(port: int) -> None:
     """Each while the one before is being answered: in one piece, and in two with another request's before it."""
     post = b"POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
     last = post.replace(b"Host: x", b"Host: x\r\nConnection: close")
-    with connected() as connection:
+    with connected(port) as connection:
         connection.sendall(QUICK + post % 300 + b"x" * 300 + QUICK + last % 90_000 + b"x" * 10)
         time.sleep(0.1)
         answers = conversation(connection, [b"x" * 89_990], is_one=False)
@@ -496,11 +500,11 @@ def test_a_body_without_end_after_its_answer_is_not_taken_for_ever(monkeypatch: 
             connection.sendall(b"x" * 100_000_000)
 
 
-def test_small_pieces_that_come_all_at_once_are_refused() -> None:
+def test_small_pieces_that_come_all_at_once_are_refused(port: int) -> None:
     """Also on a connection that has had a body before, long ago."""
     pieces = CHUNKED + b"1\r\nx\r\n" * 5_000 + b"0\r\n\r\n"
     for before in (b"", CHUNKED + b"1\r\nx\r\n0\r\n\r\n"):
-        with connected() as connection:
+        with connected(port) as connection:
             if before:
                 connection.sendall(before)
                 assert b" 200 " in connection.recv(65_536)
