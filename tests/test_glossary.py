@@ -69,7 +69,7 @@ def _text_of(node: ast.expr) -> str:
 def of_catalogue(folder: Path, name: str, names: str) -> Iterator[Pair]:
     """Yield the texts of a catalogue without names in them that are no words."""
     for message in texts.catalogue("de", folder, name):
-        english, german = ([text] if isinstance(text, str) else list(text) for text in (message.id, message.string))
+        english, german = ([it] if isinstance(it, str) else list(it or ()) for it in (message.id, message.string))
         yield re.sub(names, "", english[0]), re.sub(names, "", " ".join(german))
 
 

@@ -7,7 +7,7 @@ import socketserver
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -74,7 +74,7 @@ def without_tls() -> Iterator[int]:
 
 
 NO_REDIS = "redis://127.0.0.1:1/0"
-WRONG = {
+WRONG: dict[str, tuple[Callable[[str, int], str], str]] = {
     "worker": (lambda url, port: re.sub(r":[^:@/]+@", ":wrong@", url), "password authentication failed"),
     "relay": (lambda url, port: "postgresql://importledger:secret@nowhere.invalid/importledger", "nowhere.invalid"),
     "api": (
@@ -95,6 +95,15 @@ class Started(msgspec.Struct, frozen=True):
 
     def asked(self, path: str, method: str = "GET") -> tuple[int, dict[str, object]]:
         return asked(self.port, path, method)
+
+    def wait_for_status(self, status: int) -> None:
+        wait_for(lambda: self.asked("/readyz")[0] == status, f"{self.role} is {status}")
+
+    def wait_for_detail(self, reason: str) -> None:
+        wait_for(lambda: reason in str(self.asked("/readyz")[1].get("detail")), f"{self.role} names {reason}")
+
+    def wait_for_line(self, reason: str) -> None:
+        wait_for(lambda: reason in self.log.read_text(), f"{self.role} logs {reason}")
 
 
 @contextmanager
@@ -122,8 +131,7 @@ def test_roles_that_cannot_reach_their_database_name_the_reason(
     urls = {role: wrong(shared_database.service, without_tls) for role, (wrong, _) in WRONG.items()}
     with started_roles(urls, shared_database, NO_REDIS, folder) as roles:
         for it in roles:
-            reason = WRONG[it.role][1]
-            wait_for(lambda it=it, reason=reason: reason in str(it.asked("/readyz")[1].get("detail")), "it is named")
+            it.wait_for_detail(WRONG[it.role][1])
             assert (it.asked("/readyz")[0], it.asked("/livez/")[0]) == (503, 200)
     for it in roles:
         told = [line for line in it.log.read_text().splitlines() if "connection to the database waits" in line]
@@ -142,15 +150,15 @@ def test_roles_that_are_started_before_the_schema_wait_and_say_what_to_do(
     try:
         with started_roles(urls, database, redis_url, folder) as roles:
             for it in roles:
-                wait_for(lambda it=it: reason in it.log.read_text(), "it names the reason")
-                wait_for(lambda it=it: it.asked("/readyz")[0] == 503, "it is not ready")
+                it.wait_for_line(reason)
+                it.wait_for_status(503)
             service = RunningService(f"http://127.0.0.1:{roles[-1].port}", {}, None)
             key = {"Authorization": f"Token ilk_{'a' * 8}_{'b' * 43}"}
             answer, _ = service.request("POST", "/v2/data-import/accounts/", encoded(an_account("S", 1)), key)
             assert (answer.status, answer.codes) == (503, ("service_unavailable",))
             migrate_all(database.admin, service_role="importledger")
             for it in roles[:2]:
-                wait_for(lambda it=it: it.asked("/readyz")[0] == 200, "it begins")
+                it.wait_for_status(200)
                 assert it.asked("/readyz") == (200, {"status": "ready", "pid": it.pid})
                 assert it.asked("/livez/") == (200, {"status": "alive", "pid": it.pid})
                 assert it.asked("/metrics")[0] == 404
