@@ -6,7 +6,7 @@ import click
 
 from cli.known import require_known, require_stream
 from cli.language import N_, Confirmation, _, counted, translated
-from cli.operator import caused_by, open_ledger
+from cli.operator import caused_by, open_ledger, reason_option
 from cli.output import ShortText, json_option, print_result
 from cli.proposing import is_proposed
 from eventstore.aggregates.aggregate import Command
@@ -30,7 +30,7 @@ def _given(context: click.Context, parameter: click.Parameter, reason: str) -> s
 @click.argument("supplier")
 @click.argument("external", required=False)
 @click.option("--all", "is_all", is_flag=True, help="All pending imports of the supplier.")
-@click.option("--reason", default="", type=ShortText(MAX_REASON), help="Reason, kept in the log: no personal data.")
+@reason_option
 @json_option
 def cancel(supplier: str, external: str | None, is_all: bool, reason: str, as_json: bool) -> None:
     """Cancel one or all pending imports of a supplier.
@@ -52,7 +52,7 @@ def cancel(supplier: str, external: str | None, is_all: bool, reason: str, as_js
 @click.argument("external", required=False)
 @click.option("--all", "is_all", is_flag=True, help="All errored imports of the supplier.")
 @click.option("--code", help="Code of errored imports, or of one of their problems.")
-@click.option("--reason", default="", type=ShortText(MAX_REASON), help="Reason, kept in the log: no personal data.")
+@reason_option
 @json_option
 def retry(supplier: str, external: str | None, is_all: bool, code: str | None, reason: str, as_json: bool) -> None:
     """Process errored imports of a supplier again.

@@ -1,5 +1,7 @@
 """The command `importledger`, with the handling of errors for every verb. The verbs are listed in `cli.verbs`."""
 
+import atexit
+import contextlib
 import os
 import sys
 
@@ -7,7 +9,6 @@ import click
 
 from cli.language import _, translate_click
 from cli.output import guard_terminal, print_line
-from cli.service.ending import Ending
 from cli.verbs import Verbs, prepare_help
 from eventstore.errors import DamagedInstallation
 from system.interpreter import load_without_searching
@@ -33,6 +34,23 @@ INTERRUPTED = 130
 def is_interrupt(error: BaseException) -> bool:
     """Return True if Ctrl-C caused the error. click raises Abort for Ctrl-C, the end of input and the answer "no"."""
     return isinstance(error, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt)
+
+
+class Ending:
+    """Exit handler that ends the process with `code`, after all other exit handlers. Create it before all of them.
+
+    The interpreter does not shut down: threads of libraries, such as of the object stores, would abort the process.
+    """
+
+    def __init__(self) -> None:
+        self.code = 1
+        atexit.register(self._end)  # registered first, so that it is called last, after all threads were joined
+
+    def _end(self) -> None:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):  # the reader has closed the pipe, or the stream is closed
+                stream.flush()
+        os._exit(self.code)
 
 
 def main() -> None:

@@ -11,14 +11,13 @@ import click
 import msgspec
 
 from api.access.api_key import new_api_key
-from api.endpoints.supplier_settings import SUPPLIER_SETTINGS
+from api.endpoints.supplier_settings import SUPPLIER_SETTINGS, URL, URLS
 from cli.addresses import admin_url
 from cli.known import reason_texts, require_supplier, suggestion
 from cli.language import N_, _, translated
 from cli.output import ShortText, json_option, lines_option, print_line, print_result, text_of
 from cli.proposing import is_proposed
 from cli.service.settings import SettingError
-from cli.supplier_settings import HELP, parsed_setting
 from eventstore.aggregates import organisation
 from eventstore.aggregates import supplier as suppliers
 from eventstore.clock import now
@@ -38,11 +37,8 @@ _STATES: dict[suppliers.SupplierStatus, str] = {
 RATE = re.compile(r"([1-9][0-9]{0,4}|100000)/s\Z")
 
 
-_reason = click.option(
-    "--reason",
-    default="",
-    type=ShortText(MAX_REASON),
-    help="Reason, kept in the log permanently: no personal data.",
+reason_option = click.option(
+    "--reason", default="", type=ShortText(MAX_REASON), help="Reason, kept in the log permanently: no personal data."
 )
 
 
@@ -97,7 +93,7 @@ def create_supplier(code: str, as_json: bool) -> None:
 @supplier.command("status")
 @click.argument("code")
 @click.argument("status", type=click.Choice(["ongoing", "paused", "complete"]))
-@_reason
+@reason_option
 @json_option
 def change_status(code: str, status: suppliers.SupplierStatus, reason: str, as_json: bool) -> None:
     """Open, pause or close an import supplier.
@@ -126,12 +122,19 @@ def list_suppliers(as_json: bool) -> None:
     _print(rows, ("code", "status", "reason", "modified_at"), as_json=as_json)
 
 
-@supplier.command("set", help=HELP)
+_SETTINGS_HELP = (
+    "Change the settings of a supplier.\n\nThe settings apply to accounts of CODE on every server within a second: "
+    + ", ".join(f"{name}={'|'.join(setting.words) or 'URL'}" for name, setting in SUPPLIER_SETTINGS.items())
+    + ". A URL begins with s3://, gs://, az:// or file:///. NAME= without a value clears a setting."
+)
+
+
+@supplier.command("set", help=_SETTINGS_HELP)
 @click.argument("code")
 @click.argument("settings", nargs=-1, required=True, metavar="NAME=VALUE…")
 @json_option
 def set_supplier(code: str, settings: tuple[str, ...], as_json: bool) -> None:
-    command = suppliers.ConfigureSupplier(**dict(parsed_setting(text) for text in settings))
+    command = suppliers.ConfigureSupplier(**dict(_parsed_setting(text) for text in settings))
     with open_ledger() as ledger:
         require_suppliers(ledger, code)
         try:
@@ -148,6 +151,36 @@ def set_supplier(code: str, settings: tuple[str, ...], as_json: bool) -> None:
     if root and (why := why_unreachable(root, timeout_s=3.0)):
         sentence = _("The documents root {root} cannot be reached from here: {why}.", root=root, why=translated(why))
         print_line(sentence, err=True)
+
+
+def _parsed_setting(text: str) -> tuple[str, Any]:
+    """Return the field and the value in the log for NAME=VALUE. NAME= sets the default. Raises BadParameter."""
+    name, sign, word = text.partition("=")
+    if name not in SUPPLIER_SETTINGS:
+        raise click.BadParameter(
+            _(
+                "{given!r}: there is no setting {name!r}, only {names}.",
+                given=text,
+                name=name,
+                names=", ".join(SUPPLIER_SETTINGS),
+            )
+        )
+    if not sign:
+        raise click.BadParameter(
+            _("{given!r} has no value: write {name}=VALUE, or {name}= to clear it.", given=text, name=name)
+        )
+    setting = SUPPLIER_SETTINGS[name]
+    if not word:
+        return setting.field, setting.default
+    if not setting.words:
+        if not URL.match(word):
+            sentence = _("{given!r}: {name}= takes {urls}.", given=text, name=name, urls=URLS)
+            raise click.BadParameter(sentence)
+        return setting.field, word
+    if word not in setting.words:
+        words = ", ".join(f"{name}={allowed}" for allowed in setting.words)
+        raise click.BadParameter(_("{given!r} is none of {words}.", given=text, words=words))
+    return setting.field, setting.words[word]
 
 
 @supplier.command("show")
@@ -222,7 +255,7 @@ def list_keys(as_json: bool) -> None:
 
 @key.command("revoke")
 @click.argument("key_id", metavar="ID")
-@_reason
+@reason_option
 @json_option
 def revoke_key(key_id: str, reason: str, as_json: bool) -> None:
     """Revoke a key and every token made with it.

@@ -77,7 +77,9 @@ def approve_proposal(task_id: str, is_confirmed: bool, as_json: bool) -> None:
 
 @click.command("reject")
 @click.argument("task_id", metavar="ID")
-@click.option("--reason", required=True, type=ShortText(MAX_REASON), help="Reason, kept in the log: no personal data.")
+@click.option(
+    "--reason", required=True, type=ShortText(MAX_REASON), help="Reason, kept in the log permanently: no personal data."
+)
 @json_option
 def reject_proposal(task_id: str, reason: str, as_json: bool) -> None:
     """Reject a proposal, or withdraw your own.

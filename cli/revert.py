@@ -6,16 +6,12 @@ import click
 
 from cli.known import require_known
 from cli.language import N_, _, counted
-from cli.operator import caused_by, open_ledger
-from cli.output import ShortText, json_option, print_result, progress_bar
+from cli.operator import caused_by, open_ledger, reason_option
+from cli.output import json_option, print_result, progress_bar
 from cli.proposing import KEPT, is_listed, is_proposed
-from projections.auxiliary.typed_reasons import MAX_REASON
 from projections.retention.reverting import Reverted, Selection, preview, releasable, release, revert
 from workers.operations import packed
 
-_reason = click.option(
-    "--reason", default="", type=ShortText(MAX_REASON), help="Reason, kept in the log permanently: no personal data."
-)
 _yes = click.option("--yes", "is_confirmed", is_flag=True, help="Execution; without --yes, the numbers are only shown.")
 
 
@@ -27,7 +23,7 @@ _yes = click.option("--yes", "is_confirmed", is_flag=True, help="Execution; with
     "--file", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="File with external account numbers, one a line.",
 )  # fmt: skip
-@_reason
+@reason_option
 @_yes
 @json_option
 def revert_accounts(
@@ -65,7 +61,7 @@ def revert_accounts(
 @click.command("release")
 @click.argument("supplier")
 @click.option("--run", default="", help="Only the accounts of this run.")
-@_reason
+@reason_option
 @_yes
 @json_option
 def release_accounts(supplier: str, run: str, reason: str, is_confirmed: bool, as_json: bool) -> None:

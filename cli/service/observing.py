@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import structlog
 from psycopg.conninfo import conninfo_to_dict
 
 from cli.service.exposition import ServiceCollector
@@ -14,9 +15,14 @@ from cli.service.settings import Settings
 from eventstore.log.recorder import CODE_VERSION
 from telemetry.measures import measure_with
 from telemetry.prometheus import begin_measures, encoded_metrics, exposed
-from telemetry.pulse import start_pulse
 from telemetry.serving import Expose, serve_metrics
 from telemetry.spans import spans, trace_with
+from telemetry.supervision import supervision
+
+EVERY_S = 5.0
+"""Interval between two reports of pools and queues [seconds]."""
+
+logger = structlog.get_logger()
 
 
 class Observed:
@@ -39,7 +45,18 @@ class Observed:
 
     def report(self, *reports: Callable[[], None]) -> None:
         """Call functions that report metrics, now and every few seconds until `stop`."""
-        start_pulse(reports, self._stop)
+
+        def collect() -> None:
+            while True:
+                for report in reports:
+                    try:
+                        report()
+                    except Exception as error:  # the failure itself is reported elsewhere
+                        logger.debug("could not collect metrics", reason=type(error).__name__)
+                if self._stop.wait(EVERY_S):
+                    return
+
+        supervision.thread("pulse", collect, self._stop)
 
     def serve(self, listening: Sequence[socket.socket]) -> None:
         """Serve the metrics on these sockets."""
