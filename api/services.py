@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypedDict
 
@@ -16,13 +16,17 @@ from api.access.rate_limit import RateLimit
 from api.access.step_keys import StepKeys
 from api.bulk.executor import BulkExecutor
 from api.http.batched_reads import BatchedReads
-from api.http.database import reading_pool
+from api.http.database import in_thread, reading_pool
+from api.http.errors import not_found
 from api.http.lists import Lists
 from api.http.networks import peer_of
+from api.http.paths import identifier
 from api.intake.refusal_counts import RefusalCounts
 from api.intake.refused_attempts import RefusedAttempts
 from api.intake.run_counts import RunCounts
 from api.operation import Operation
+from eventstore.aggregates.disclosure import ShowPersonalData, stream_of
+from eventstore.clock import now
 from eventstore.log.authority import AuthorityKey
 from eventstore.log.ledger import Ledger
 from eventstore.operations.fitness import Durability
@@ -129,3 +133,16 @@ class Endpoint:
         self._ledger, self._pool, self._lists = services.ledger, services.pool, services.lists
         self._statuses, self._directory = services.statuses, services.directory
         self._acknowledgements = services.acknowledgements
+
+    async def _known_supplier(self, request: Request) -> str:
+        """Return the code of the supplier in the path. Raises ApiError 404 if it does not exist."""
+        supplier = identifier(request, "supplier")
+        if await self._directory.supplier(supplier) is None:
+            raise not_found()
+        return supplier
+
+    async def _disclose(self, supplier: str, externals: Iterable[str], *, reason: str, by: str) -> None:
+        """Append the disclosures of the content of these accounts, before it is sent."""
+        command = ShowPersonalData(user=by, what=("account",), reason=reason)
+        if commands := {stream_of(supplier, external): command for external in externals}:
+            await in_thread(self._ledger.execute_many, commands, at=now(), by=by)

@@ -11,7 +11,7 @@ from api.access.auth import DECIDERS
 from api.admission import Call
 from api.http.body_checks import run_on_body
 from api.http.database import in_thread
-from api.http.errors import NotValid, not_found
+from api.http.errors import data_not_valid, not_found
 from api.http.paths import identifier
 from api.http.responses import JsonResponse, encoded
 from api.http.status_codes import ApiError
@@ -29,6 +29,7 @@ from schemas.sentence import Sentence
 from schemas.status import ImportStatus
 
 _REASON = Shape(Reason)
+_WITH_REASON = {"body": Reason, "is_body_optional": True}
 
 
 class _Verb(msgspec.Struct, frozen=True):
@@ -57,9 +58,8 @@ class ImportVerbs(Endpoint):
         ACCOUNTS,
         roles=DECIDERS,
         answers={200: ImportStatus},
-        body=Reason,
-        is_body_optional=True,
         example={"reason": "sent twice"},
+        **_WITH_REASON,
     )
     async def cancel_import(self, request: Request, call: Call) -> Response:
         """Cancel a pending import."""
@@ -71,9 +71,8 @@ class ImportVerbs(Endpoint):
         ACCOUNTS,
         roles=DECIDERS,
         answers={200: ImportStatus},
-        body=Reason,
-        is_body_optional=True,
         example={"reason": "the price table is corrected"},
+        **_WITH_REASON,
     )
     async def retry_import(self, request: Request, call: Call) -> Response:
         """Process an errored import again."""
@@ -85,9 +84,8 @@ class ImportVerbs(Endpoint):
         ACCOUNTS,
         roles=frozenset({"operator"}),
         answers={202: ImportStatus},
-        body=Reason,
-        is_body_optional=True,
         example={},
+        **_WITH_REASON,
     )
     async def heal_import(self, request: Request, call: Call) -> Response:
         """Request that the rows of an account are made again from the log.
@@ -149,9 +147,5 @@ def _reason(body: bytes) -> str:
         return ""
     read, shape_errors = _REASON.examine(body)
     if shape_errors:
-        raise NotValid(
-            "validation_error",
-            Sentence("The body could not be validated.", "Der Inhalt konnte nicht validiert werden."),
-            shape_errors,
-        )
+        raise data_not_valid(*shape_errors)
     return read.reason

@@ -30,12 +30,15 @@ from market.submission_check import Terms
 from projections.platform.change import changing
 from projections.retention.reverting import AccountReverted, of_existing
 from schemas.base import Problem
-from schemas.delivery_note import DeliveryNoteImport
 from schemas.echo import echo
-from schemas.energy_amount import EnergyAmountImport
-from schemas.invoice import MarketParticipantInvoiceImport
 from schemas.reading.problems import is_stated
 from schemas.reading.shape import untyped
+
+
+def _created(kind: Kind) -> dict[str, Any]:
+    """Return the arguments of `operation` for the endpoint of this kind of records."""
+    envelope = kind.envelope
+    return {"roles": WRITERS, "answers": {201: envelope}, "body": envelope, "example": example_of(kind.field)}
 
 
 class PostAccountImport(Endpoint):
@@ -45,41 +48,17 @@ class PostAccountImport(Endpoint):
         super().__init__(services)
         self._imports = RecordImports(services.ledger)
 
-    @operation(
-        "POST",
-        f"{V1}/delivery-note/create/",
-        AFTER,
-        roles=WRITERS,
-        answers={201: DeliveryNoteImport},
-        body=DeliveryNoteImport,
-        example=example_of("delivery_note"),
-    )
+    @operation("POST", f"{V1}/delivery-note/create/", AFTER, **_created(NOTE))
     async def create_delivery_note(self, request: Request, call: Call) -> Response:
         """Attach a delivery note to an account."""
         return await self._imported(call, NOTE)
 
-    @operation(
-        "POST",
-        f"{V1}/energy-amount/create/",
-        AFTER,
-        roles=WRITERS,
-        answers={201: EnergyAmountImport},
-        body=EnergyAmountImport,
-        example=example_of("energy_amount"),
-    )
+    @operation("POST", f"{V1}/energy-amount/create/", AFTER, **_created(AMOUNT))
     async def create_energy_amount(self, request: Request, call: Call) -> Response:
         """Attach an energy amount to an account."""
         return await self._imported(call, AMOUNT)
 
-    @operation(
-        "POST",
-        f"{V1}/market-participant-invoice/create/",
-        AFTER,
-        roles=WRITERS,
-        answers={201: MarketParticipantInvoiceImport},
-        body=MarketParticipantInvoiceImport,
-        example=example_of("market_participant_invoice"),
-    )
+    @operation("POST", f"{V1}/market-participant-invoice/create/", AFTER, **_created(INVOICE))
     async def create_market_participant_invoice(self, request: Request, call: Call) -> Response:
         """Attach a market participant's invoice to an account."""
         return await self._imported(call, INVOICE)

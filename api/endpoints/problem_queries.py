@@ -59,12 +59,9 @@ class ProblemQueries(Endpoint):
 
         A refused request is listed after a second.
         """
-        supplier, external = identifier(request, "supplier"), identifier(request, "external")
-        if await self._directory.supplier(supplier) is None:
-            raise not_found()
-        return json_response(
-            [_shown(attempt) for attempt in await read(self._pool, select_attempts, external, [supplier])]
-        )
+        supplier, external = await self._known_supplier(request), identifier(request, "external")
+        attempts = await read(self._pool, select_attempts, external, [supplier])
+        return json_response([_shown(attempt) for attempt in attempts])
 
 
 def import_problems(events: list[Recorded]) -> ImportProblems:

@@ -10,14 +10,9 @@ from starlette.responses import Response
 
 from api.access.auth import AUDITORS
 from api.admission import Call
-from api.http.database import in_thread
-from api.http.errors import not_found
 from api.http.lists import ListFormat
-from api.http.paths import identifier
 from api.operation import STATUS, V2, Parameter, operation
 from api.services import Endpoint
-from eventstore.aggregates.disclosure import ShowPersonalData, stream_of
-from eventstore.clock import now
 from projections.queries.pulled_content import LAST_KIND, ContentKey, PulledLine, pulled_content
 from schemas.run import PulledContent
 
@@ -48,9 +43,7 @@ class Pulling(Endpoint):
 
         Each account that is read is recorded in the log as a disclosure to the key.
         """
-        supplier, after = identifier(request, "supplier"), _AFTER.read(request)
-        if await self._directory.supplier(supplier) is None:
-            raise not_found()
+        supplier, after = await self._known_supplier(request), _AFTER.read(request)
         query = partial(self._page, supplier=supplier, by=call.by)
         start: ContentKey = (after, LAST_KIND, "")
         return await self._lists.answer(call, query, start, _LINES)
@@ -60,11 +53,7 @@ class Pulling(Endpoint):
     ) -> tuple[Sequence[PulledLine], ContentKey | None]:
         """Read a page, and append the disclosures of its accounts before the page is sent."""
         lines, key = await pulled_content(connection, after, supplier=supplier)
-        externals = dict.fromkeys(line.external for line in lines if line.has_content)
-        if externals:
-            command = ShowPersonalData(user=by, what=("account",), reason=_REASON)
-            commands = {stream_of(supplier, external): command for external in externals}
-            await in_thread(self._ledger.execute_many, commands, at=now(), by=by)
+        await self._disclose(supplier, [line.external for line in lines if line.has_content], reason=_REASON, by=by)
         return lines, key
 
 

@@ -7,7 +7,7 @@ job's progress.
 import asyncio
 import hashlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -17,17 +17,16 @@ from starlette.responses import Response
 
 from api.access.auth import AUDITORS, READERS, WRITERS
 from api.admission import Call
-from api.endpoints.runs import RUN_PATH, known_run, run_not_valid
+from api.endpoints.runs import RUN_PATH, known_run
 from api.http.body_checks import run_on_body
 from api.http.concurrency_limit import ConcurrencyLimit
-from api.http.database import in_slot, in_thread, read
-from api.http.errors import not_found
+from api.http.database import in_slot, read
+from api.http.errors import data_not_valid, not_found
 from api.http.limits import MAX_COMPARING_AT_ONCE, MAX_COMPARING_OF_ONE, MAX_MANIFEST_BYTES, MAX_MANIFEST_PLACES
 from api.http.responses import JsonResponse, encoded, json_response, localised_response, refuse_large_answer
 from api.http.status_codes import ApiError
 from api.operation import STATUS, Parameter, operation
 from api.services import Endpoint, Services
-from eventstore.aggregates.disclosure import ShowPersonalData, stream_of
 from eventstore.clock import now
 from eventstore.proof.statement import StatementRefused, signed_statement
 from projections.platform.totals import COMMON, UNUSED_CONTENT, Totals, unequal_totals
@@ -194,24 +193,18 @@ class Reconciling(Endpoint):
         try:
             found = await in_slot(slot, run_differences, self._ledger, *state.key, source, is_masked=not is_shown)
         except TooManyInBuckets:
-            raise run_not_valid(_TOO_MANY_IN_BUCKETS) from None
+            raise data_not_valid(_TOO_MANY_IN_BUCKETS) from None
         await call.confirm()
         differences = encoded(found)
         refuse_large_answer(differences)
         if is_shown:
-            await self._disclose(state.record.import_supplier, found, call.by)
+            shown = [
+                difference.external_account_number
+                for difference in found
+                if any(path.is_personal and path.values for path in difference.paths)
+            ]
+            await self._disclose(state.record.import_supplier, shown, reason=_REASON, by=call.by)
         return JsonResponse(differences)
-
-    async def _disclose(self, supplier: str, differences: Sequence[AccountDifference], by: str) -> None:
-        """Append the disclosures of the accounts whose personal values are shown, before they are sent."""
-        command = ShowPersonalData(user=by, what=("account",), reason=_REASON)
-        commands = {
-            stream_of(supplier, difference.external_account_number): command
-            for difference in differences
-            if any(path.is_personal and path.values for path in difference.paths)
-        }
-        if commands:
-            await in_thread(self._ledger.execute_many, commands, at=now(), by=by)
 
     async def certified(
         self, state: RunState, manifest: dict[str, Any], totals: dict[str, Any], organisation: str
@@ -232,7 +225,7 @@ class Reconciling(Endpoint):
         try:
             signed = encoded(await signed_statement(self._ledger, self._services.authority, statement))
         except ValueError as error:
-            raise run_not_valid(_NO_FLOATS) from error
+            raise data_not_valid(_NO_FLOATS) from error
         except StatementRefused as refusal:
             sentence = Sentence(str(refusal), "Das Zertifikat kann im Augenblick nicht signiert werden.")
             raise ApiError(503, sentence, headers={"Retry-After": "60"}) from refusal
@@ -305,9 +298,9 @@ def _source_content(body: bytes) -> SourceContent:
     """Return the accounts in a body. Raises NotValid, NotJson."""
     source, shape_errors = _SOURCE_CONTENT.examine(body)
     if shape_errors:
-        raise run_not_valid(*shape_errors)
+        raise data_not_valid(*shape_errors)
     if sum(bool(account.paths) for account in source.accounts) > MOST_DETAILED:
-        raise run_not_valid(_TOO_MANY_DETAILED)
+        raise data_not_valid(_TOO_MANY_DETAILED)
     return source
 
 
@@ -325,7 +318,7 @@ def source_manifest(body: bytes) -> dict[str, Any]:
     if not is_shallow(manifest):
         raise NotJson(DEEP_BODY)
     if not isinstance(manifest, dict):
-        raise run_not_valid(_NO_OBJECT)
+        raise data_not_valid(_NO_OBJECT)
     places = (manifest.get(name) for name in ("by_ledger", "undocumented", *UNUSED_CONTENT))
     if sum(len(place) for place in places if isinstance(place, dict | list)) > MAX_MANIFEST_PLACES:
         raise ApiError(413, _TOO_MANY_PLACES)

@@ -17,7 +17,7 @@ from api.description.problem_sentences import with_sentence
 from api.endpoints.support_queries import LIMIT, NO_PLACE, next_page
 from api.http.concurrency_limit import ConcurrencyLimit
 from api.http.database import read
-from api.http.errors import NotValid, not_found
+from api.http.errors import not_found
 from api.http.event_stream import KEEP_ALIVE_S, EventStream, ServerEvent
 from api.http.languages import Language, language_headers, language_of
 from api.http.limits import MAX_FOLLOWING_AT_ONCE, MAX_FOLLOWING_OF_ONE
@@ -30,7 +30,6 @@ from api.services import Endpoint, Services
 from eventstore.aggregates.import_process import STATUSES
 from eventstore.clock import now
 from projections.views.import_run import RunSortKey, RunState, is_caught_up, run_imports, run_state, runs_page
-from schemas.base import Problem
 from schemas.run import RunImport, RunRecord
 from schemas.sentence import Sentence
 
@@ -73,15 +72,6 @@ async def known_run(pool: AsyncConnectionPool, request: Request) -> RunState:
     return state
 
 
-def run_not_valid(*problems: Problem) -> NotValid:
-    """Return the refusal of a request about a run."""
-    return NotValid(
-        "validation_error",
-        Sentence("The request could not be understood.", "Die Anfrage wurde nicht verstanden."),
-        problems,
-    )
-
-
 class Runs(Endpoint):
     """The handlers of …/runs/."""
 
@@ -99,9 +89,7 @@ class Runs(Endpoint):
     )
     async def list_runs(self, request: Request, call: Call) -> Response:
         """List a supplier's runs in the order in which they began; `Link` leads to the next page."""
-        supplier = identifier(request, "supplier")
-        if await self._directory.supplier(supplier) is None:
-            raise not_found()
+        supplier = await self._known_supplier(request)
         after, limit = _AFTER.read(request), LIMIT.read(request)
         states, next_after = await read(self._pool, partial(runs_page, after=after, limit=limit), supplier)
         return json_response([state.record for state in states], headers=next_page(request, next_after))

@@ -155,7 +155,7 @@ class SupportQueries(Endpoint):
     )
     async def read_supplier_progress(self, request: Request, call: Call) -> Response:
         """Count a supplier's imports by status. Changes are counted after up to a second."""
-        supplier = await self._supplier(request)
+        supplier = await self._known_supplier(request)
         return json_response(await read(self._pool, supplier_progress, supplier))
 
     @operation(
@@ -168,7 +168,7 @@ class SupportQueries(Endpoint):
     )
     async def read_supplier_errors(self, request: Request, call: Call) -> Response:
         """Count a supplier's refused requests and failed imports by day, code and place."""
-        supplier = await self._supplier(request)
+        supplier = await self._known_supplier(request)
         first, last = _FROM.read(request), _TO.read(request)
         return json_response(await read(self._pool, supplier_errors, supplier, first, last))
 
@@ -213,7 +213,7 @@ class SupportQueries(Endpoint):
     )
     async def list_imports(self, request: Request, call: Call) -> Response:
         """List a supplier's imports by status and error code, in order of creation, in pages."""
-        supplier = await self._supplier(request)
+        supplier = await self._known_supplier(request)
         code = _ERROR_CODE.read(request)
         filters = ImportFilter(
             status=_STATUS.read(request),
@@ -228,12 +228,6 @@ class SupportQueries(Endpoint):
             statuses = await in_thread(with_missing_documents, self._ledger, supplier, statuses)
         records = [with_sentence(record) for record in statuses.values()]
         return localised_response(request, records, headers=next_page(request, page.next_after))
-
-    async def _supplier(self, request: Request) -> str:
-        supplier = identifier(request, "supplier")
-        if await self._directory.supplier(supplier) is None:
-            raise not_found()
-        return supplier
 
 
 def next_page(request: Request, after: str | int | None) -> dict[str, str]:

@@ -141,7 +141,7 @@ def test_a_participant_sent_at_once_is_imported_once(service: RunningService, im
         assert rows(service, "SELECT count(*) FROM platform.market_participant WHERE code = %s", body["code"]) == [(1,)]
 
 
-@pytest.mark.promise("pre-account-data-too")
+@pytest.mark.promise("pre-account-data-too", "post-v1-data-import-market")
 def test_sheets_sent_at_once_are_imported_once_in_any_order(service: RunningService, importer: Importer) -> None:
     code = import_participant(importer)
     for turn in range(3):

@@ -32,6 +32,12 @@ def read_with(database: PostgresUrls, work: Callable[["Queries", Statuses], Awai
     return asyncio.run(run())
 
 
+@pytest.fixture(scope="module")
+def database(shared_database: PostgresUrls) -> PostgresUrls:
+    """Each test reads accounts of its own supplier."""
+    return shared_database
+
+
 class Queries:
     """The keys of each query; with `is_locked` set, a query waits in the database until the lock is free."""
 
@@ -65,7 +71,7 @@ def test_what_is_asked_together_is_asked_once(ledger: Ledger, database: Postgres
 
 def test_an_answer_is_as_new_as_its_question(ledger: Ledger, database: PostgresUrls) -> None:
     """Queries under way may have seen what was before; who asks afterwards is answered by a query of their own."""
-    ledger.execute(stream_of("S", "1"), stage(), at=NOON, by="t")
+    ledger.execute(stream_of("A", "1"), stage(), at=NOON, by="t")
 
     async def work(queries: Queries, statuses: Statuses) -> list[str]:
         queries.is_locked = True
@@ -73,10 +79,10 @@ def test_an_answer_is_as_new_as_its_question(ledger: Ledger, database: PostgresU
             holder.execute("SELECT pg_advisory_lock(%s)", (LOCK,))
             before = []
             for number in range(MAX_QUERIES):
-                before.append(asyncio.ensure_future(statuses.read(("S", "1"))))
+                before.append(asyncio.ensure_future(statuses.read(("A", "1"))))
                 await queries.until(number + 1)
-            await asyncio.to_thread(ledger.execute, stream_of("S", "1"), CancelImport(), at=NOON, by="t")
-            after = [asyncio.ensure_future(statuses.read(("S", "1"))) for _ in range(9)]
+            await asyncio.to_thread(ledger.execute, stream_of("A", "1"), CancelImport(), at=NOON, by="t")
+            after = [asyncio.ensure_future(statuses.read(("A", "1"))) for _ in range(9)]
             await asyncio.sleep(0)
         return [answer.status for answer in await asyncio.gather(*before, *after) if answer]
 
@@ -86,8 +92,8 @@ def test_an_answer_is_as_new_as_its_question(ledger: Ledger, database: PostgresU
 
 
 def test_a_key_that_the_database_cannot_take_fails_alone(ledger: Ledger, database: PostgresUrls) -> None:
-    ledger.execute(stream_of("S", "1"), stage(), at=NOON, by="t")
-    keys = [("S", "1"), ("S", "no\0text"), ("S", "1"), ("S", "2")]
+    ledger.execute(stream_of("B", "1"), stage(), at=NOON, by="t")
+    keys = [("B", "1"), ("B", "no\0text"), ("B", "1"), ("B", "2")]
 
     async def work(_: Queries, statuses: Statuses) -> Any:
         return await asyncio.gather(*map(statuses.read, keys), return_exceptions=True)
@@ -97,15 +103,15 @@ def test_a_key_that_the_database_cannot_take_fails_alone(ledger: Ledger, databas
     assert isinstance(failed, psycopg.DataError)
 
 
-def test_a_database_that_hangs_is_unavailable(ledger: Ledger, database: PostgresUrls) -> None:
+def test_a_database_that_hangs_is_unavailable(database: PostgresUrls) -> None:
     async def work(queries: Queries, statuses: Statuses) -> Any:
         queries.is_locked = True
         with psycopg.connect(database.service, autocommit=True) as holder:
             holder.execute("SELECT pg_advisory_lock(%s)", (LOCK,))
             with pytest.raises(StoreUnavailable):
-                await statuses.read(("S", "1"))
+                await statuses.read(("C", "1"))
         queries.is_locked = False
-        return await statuses.read(("S", "1"))
+        return await statuses.read(("C", "1"))
 
     answer, _ = read_with(database, work)
     assert answer is None
