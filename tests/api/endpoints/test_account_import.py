@@ -98,11 +98,12 @@ def test_a_schedule_window_is_waited_for(importer: Importer, account: dict[str, 
 
 
 @pytest.mark.promise("description-s-patterns-say")
-@pytest.mark.parametrize("external", ["A/B", "ä ö/ü?#%", "...", "%2F", "a+b", "日本"])
-def test_an_external_number_may_contain_anything(importer: Importer, account: dict[str, Any], external: str) -> None:
-    account = changed(account, external, "external_account_number")
-    assert importer.client.create(encoded(account)).status == 201
-    assert wait_until(importer, account, "PROCESSED")["service_identifier"]
+def test_an_external_number_may_contain_anything(importer: Importer, account: dict[str, Any]) -> None:
+    externals = ("A/B", "ä ö/ü?#%", "...", "%2F", "a+b", "日本")
+    accounts = [changed(account, external, "external_account_number") for external in externals]
+    assert [importer.client.create(encoded(each)).status for each in accounts] == [201] * len(accounts)
+    for each in accounts:
+        assert wait_until(importer, each, "PROCESSED")["service_identifier"]
 
 
 @pytest.mark.promise("every-error-once-also", "every-error-once-object")
