@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg.pq import TransactionStatus
 
 from bench.history import append_all
 from embedded.postgres import PostgresUrls
@@ -81,15 +82,25 @@ class Log:
     def problems(
         self, key: LogKey = KEY, *, outside: bool = True, with_first: bool = False, is_full: bool = True
     ) -> list[str]:
-        with psycopg.connect(self.urls.service) as connection:
-            notes = [CheckpointNote(f"in the database, {size}", note) for size, note in self.checkpoints()]
-            notes += [CheckpointNote(source, note) for source, note in self.outside.notes()] if outside else []
-            notes += [self.first_checkpoint] if with_first else []
+        notes = [CheckpointNote(f"in the database, {size}", note) for size, note in self.checkpoints()]
+        notes += [CheckpointNote(source, note) for source, note in self.outside.notes()] if outside else []
+        notes += [self.first_checkpoint] if with_first else []
+        with self._as_service() as connection:
             found = verify_events(connection, [key.verifier], notes, is_full=is_full).problems
             found = found + verify_payloads(connection).problems
             found += verify_answers(connection).problems + guards_off(connection)
             found += [f"WARNED  {sentence}" for sentence in wrong_keys(connection)]
             return found + list(altered_rows(connection, [key.verifier]))
+
+    @contextmanager
+    def _as_service(self) -> Iterator[Admin]:
+        """A connection of the service's role; the owner's one while its transaction is open, which sees its changes."""
+        if self.admin.info.transaction_status is TransactionStatus.IDLE:
+            with psycopg.connect(self.urls.service) as connection:
+                yield connection
+        else:
+            self.admin.execute("SET LOCAL session_replication_role = origin; SET LOCAL ROLE importledger")
+            yield self.admin
 
     def checkpoints(self) -> list[tuple[int, str]]:
         return self.admin.execute("SELECT size, note FROM log_checkpoints ORDER BY size").fetchall()
