@@ -1,8 +1,5 @@
 """Imports of a paused supplier wait until it is ongoing again. Imports of a complete supplier are processed."""
 
-import threading
-from collections.abc import Iterator
-
 import pytest
 
 from eventstore.aggregates.import_process import RetryImport, StartImport
@@ -15,19 +12,13 @@ from tests.support.running import wait_for
 from tests.support.staging import SUPPLIER, stage, status
 from tests.support.threads import working
 from workers.actors.process_imports import ImportProcessor
+from workers.followers import fair_queue, sweeper
 
 
 @pytest.fixture
 def processor(ledger: Ledger) -> ImportProcessor:
     ledger.execute(supplier_stream(SUPPLIER), CreateSupplier(), at=now(), by="t")
     return ImportProcessor(ledger, worker=lambda: 7)
-
-
-@pytest.fixture
-def worker(ledger: Ledger, processor: ImportProcessor) -> Iterator[threading.Event]:
-    """Run a worker with relay and sweeper until the event is set."""
-    with working(ledger) as stop:
-        yield stop
 
 
 def set_to(ledger: Ledger, wanted: SupplierStatus) -> None:
@@ -61,15 +52,19 @@ def test_what_was_accepted_of_a_complete_supplier_ends(ledger: Ledger, processor
 
 @pytest.mark.promise("paused-holds-pending-rung")
 def test_what_was_held_is_rung_again_when_the_supplier_is_ongoing(
-    ledger: Ledger, processor: ImportProcessor, worker: threading.Event
+    ledger: Ledger, processor: ImportProcessor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sweeper, "INTERVAL_S", 0.1)
+    monkeypatch.setattr(fair_queue, "RESEND_AFTER_S", 0.5)
     set_to(ledger, "paused")
     held = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 4)]
     abandoned = stage(ledger, an_account(SUPPLIER, 4))
     start = StartImport(worker=12345, lease_until=LEASE_UNTIL, max_attempts=5)
     ledger.execute(abandoned, start, at=now(), by="t")
-    wait_for(lambda: status(ledger, abandoned) == "PENDING", "the sweeper gives it back")
-    with pytest.raises(AssertionError):
-        wait_for(lambda: any(status(ledger, stream) != "PENDING" for stream in [*held, abandoned]), "held", 2)
-    set_to(ledger, "ongoing")
-    wait_for(lambda: {status(ledger, stream) for stream in [*held, abandoned]} == {"PROCESSED"}, "all are processed")
+    with working(ledger):
+        wait_for(lambda: status(ledger, abandoned) == "PENDING", "the sweeper gives it back")
+        with pytest.raises(AssertionError):
+            wait_for(lambda: any(status(ledger, stream) != "PENDING" for stream in [*held, abandoned]), "held", 1)
+        set_to(ledger, "ongoing")
+        streams = [*held, abandoned]
+        wait_for(lambda: {status(ledger, stream) for stream in streams} == {"PROCESSED"}, "all are processed")

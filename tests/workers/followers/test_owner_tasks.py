@@ -1,5 +1,6 @@
 """Owner's tasks: each request of a user is carried out once, if the user has the right to make it."""
 
+import itertools
 import threading
 from contextlib import closing
 from datetime import timedelta
@@ -74,8 +75,9 @@ def test_a_person_is_erased_once_by_the_user_who_requested_it(ledger: Ledger, ta
 
 @pytest.mark.promise("requested-operation-tried")
 def test_a_task_is_tried_until_the_owner_of_the_database_can_connect(
-    tasks: Tasks, operator: str, database: PostgresUrls
+    tasks: Tasks, operator: str, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("eventstore.log.recorder.CONNECT_TIMEOUT_S", 0.05)
     tasks._admin_url = "postgresql://127.0.0.1:9/nowhere?connect_timeout=1"
     task_id = tasks.request(operator, "key_create", **NEW_KEY, suppliers="NW")
     for _ in range(4):
@@ -83,6 +85,7 @@ def test_a_task_is_tried_until_the_owner_of_the_database_can_connect(
             tasks.carry_out(task_id)
         assert tasks.task(task_id).status == "RUNNING"
     tasks._admin_url = database.admin
+    monkeypatch.undo()
     tasks.carry_out(task_id)
     assert (tasks.task(task_id).status, tasks.task(task_id).error) == ("DONE", "")
 
@@ -122,49 +125,38 @@ def test_a_revert_that_the_relay_did_not_finish_goes_on_with_progress(
 
 
 @pytest.mark.asvs("V8.3.1")
-@pytest.mark.parametrize("kind", ["revert", "release"])
-def test_accounts_of_other_suppliers_are_neither_reverted_nor_released(
-    ledger: Ledger, tasks: Tasks, of_nw: str, kind: OwnerTaskKind
-) -> None:
-    task = tasks.done(of_nw, kind, supplier="SW", run="monday")
-    assert (task.status, task.error) == NO_RIGHT
-    support = new_user(ledger, role="support")
-    task = tasks.done(support, kind, "2", supplier="NW", run="monday")
-    assert (task.status, task.error) == NO_RIGHT
-
-
-@pytest.mark.asvs("V8.3.1")
-@pytest.mark.parametrize(("role", "suppliers"), [("support", ["*"]), ("operator", ["SW"])])
-def test_a_user_without_the_right_is_refused_by_the_relay_too(
-    ledger: Ledger, tasks: Tasks, role: Any, suppliers: list[str]
-) -> None:
-    user = new_user(ledger, role=role, suppliers=suppliers)
-    task = tasks.done(user, "erase", supplier="NW", external="1")
-    assert (task.status, task.error) == NO_RIGHT
+def test_a_user_without_the_right_is_refused_by_the_relay_too(ledger: Ledger, tasks: Tasks) -> None:
+    users = [new_user(ledger, role="support"), new_user(ledger, role="operator", suppliers=["SW"])]
+    requests: list[tuple[OwnerTaskKind, dict[str, str]]] = [
+        ("erase", {"external": "1"}),
+        ("revert", {"run": "monday"}),
+        ("release", {"run": "monday"}),
+    ]
+    for (kind, arguments), (number, user) in itertools.product(requests, enumerate(users)):
+        task = tasks.done(user, kind, str(number), supplier="NW", **arguments)
+        assert (task.status, task.error) == NO_RIGHT, (kind, number)
 
 
 @pytest.mark.asvs("V8.3.1")
 @pytest.mark.promise("key-heals-account")
-@pytest.mark.parametrize(
-    ("kind", "role", "suppliers", "is_revoked", "is_done"),
-    [
+def test_a_key_heals_accounts_of_its_suppliers_and_requests_nothing_else(tasks: Tasks, operator: str) -> None:
+    cases: list[tuple[OwnerTaskKind, str, str, bool, bool]] = [
         ("heal", "operator", "NW", False, True),
         ("heal", "operator", "*", False, True),
         ("heal", "operator", "SW", False, False),
         ("heal", "support", "NW", False, False),
         ("heal", "operator", "NW", True, False),
         ("erase", "operator", "NW", False, False),
-    ],
-)
-def test_a_key_heals_accounts_of_its_suppliers_and_requests_nothing_else(
-    tasks: Tasks, operator: str, kind: OwnerTaskKind, role: str, suppliers: str, is_revoked: bool, is_done: bool
-) -> None:
-    tasks.done(operator, "key_create", **NEW_KEY | {"role": role}, suppliers=suppliers)
-    if is_revoked:
-        tasks.done(operator, "key_revoke", **KEY)
-    arguments = {"supplier": "NW", "external": "1", "organisation": KEY["organisation"]}
-    task = tasks.done(f"key:{KEY['key_id']}", kind, **arguments)
-    assert (task.status, task.error) == (("DONE", "") if is_done else NO_RIGHT)
+    ]
+    for number, (kind, role, suppliers, is_revoked, is_done) in enumerate(cases):
+        key = {"organisation": "Nordwind Energie", "key_id": f"abcd123{number}"}
+        new_key = NEW_KEY | key | {"role": role, "secret_sha256": str(number) * 64}
+        tasks.done(operator, "key_create", str(number), **new_key, suppliers=suppliers)
+        if is_revoked:
+            tasks.done(operator, "key_revoke", **key)
+        arguments = {"supplier": "NW", "external": "1", "organisation": key["organisation"]}
+        task = tasks.done(f"key:{key['key_id']}", kind, str(number), **arguments)
+        assert (task.status, task.error) == (("DONE", "") if is_done else NO_RIGHT), cases[number]
 
 
 def test_a_role_that_was_taken_away_counts_before_the_task_begins(ledger: Ledger, tasks: Tasks, operator: str) -> None:
@@ -231,13 +223,15 @@ def test_keys_are_created_and_revoked_by_operators_of_their_suppliers(ledger: Le
 
 @pytest.mark.asvs("V8.4.1")
 @pytest.mark.api_top_10("API5")
-@pytest.mark.parametrize("suppliers", ["NW,SW", "*"])
 def test_nobody_creates_or_revokes_a_key_for_suppliers_that_they_do_not_see(
-    tasks: Tasks, operator: str, of_nw: str, suppliers: str
+    tasks: Tasks, operator: str, of_nw: str
 ) -> None:
-    assert tasks.done(of_nw, "key_create", "1", **NEW_KEY, suppliers=suppliers).status == "FAILED"
-    assert tasks.done(operator, "key_create", "2", **NEW_KEY, suppliers=suppliers).status == "DONE"
-    assert tasks.done(of_nw, "key_revoke", **KEY).status == "FAILED"
+    for suppliers in ("NW,SW", "*"):
+        key = KEY | {"key_id": f"of {suppliers}"}
+        new_key = NEW_KEY | key | {"suppliers": suppliers}
+        assert tasks.done(of_nw, "key_create", f"1{suppliers}", **new_key).status == "FAILED"
+        assert tasks.done(operator, "key_create", f"2{suppliers}", **new_key).status == "DONE"
+        assert tasks.done(of_nw, "key_revoke", suppliers, **key).status == "FAILED"
 
 
 def test_a_task_whose_stream_cannot_be_read_does_not_block_other_tasks(
@@ -354,30 +348,20 @@ def test_a_user_is_created_changed_and_erased(ledger: Ledger, tasks: Tasks, oper
     assert not is_known(ledger)
 
 
-@pytest.mark.parametrize(
-    ("organisation", "suppliers", "kind", "arguments"),
-    [
+def test_nobody_changes_a_user_who_sees_more_suppliers(ledger: Ledger, tasks: Tasks, of_nw: str) -> None:
+    cases: list[tuple[str, list[str], OwnerTaskKind, dict[str, str]]] = [
         ("Nordwind Energie", ["*"], "user_disable", {}),
         ("Nordwind Energie", ["NW"], "user_role", {"role": "operator", "suppliers": "*"}),
         ("Nordwind Energie", ["NW"], "user_role", {"role": "operator", "suppliers": "NW,SW"}),
         ("Nordwind Energie", ["NW", "SW"], "user_erase", {}),
         ("Südwind", ["NW"], "user_link", {"token_sha256": "0" * 64}),
-    ],
-)
-def test_nobody_changes_a_user_who_sees_more_suppliers(
-    ledger: Ledger,
-    tasks: Tasks,
-    of_nw: str,
-    organisation: str,
-    suppliers: list[str],
-    kind: OwnerTaskKind,
-    arguments: Any,
-) -> None:
-    target = new_user(ledger, organisation=organisation, suppliers=suppliers)
-    before = user_of(ledger, target)
-    task = tasks.done(of_nw, kind, user_id=target, **arguments)
-    assert (task.status, task.error) == NO_RIGHT
-    assert user_of(ledger, target) == before
+    ]
+    for number, (organisation, suppliers, kind, arguments) in enumerate(cases):
+        target = new_user(ledger, organisation=organisation, suppliers=suppliers)
+        before = user_of(ledger, target)
+        task = tasks.done(of_nw, kind, str(number), user_id=target, **arguments)
+        assert (task.status, task.error) == NO_RIGHT, cases[number]
+        assert user_of(ledger, target) == before
 
 
 def test_the_details_of_a_user_whose_creation_is_refused_are_deleted(ledger: Ledger, tasks: Tasks) -> None:
