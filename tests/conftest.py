@@ -136,6 +136,13 @@ def shared_database(postgres: PostgresUrls) -> Iterator[PostgresUrls]:
         yield urls
 
 
+@pytest.fixture(scope="module")
+def shared_admin(shared_database: PostgresUrls) -> Iterator[Admin]:
+    """A connection of its owner, in autocommit."""
+    with administrator(shared_database.admin) as connection:
+        yield connection
+
+
 @pytest.fixture
 def ledger(database: PostgresUrls) -> Iterator[Ledger]:
     opened = Ledger(database.service, views=INLINE)

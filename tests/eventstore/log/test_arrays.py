@@ -21,18 +21,18 @@ VALUES = {
 
 
 @pytest.mark.parametrize("kind", VALUES)
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_an_array_arrives_as_what_it_was(admin: Admin, kind: str, data: st.DataObject) -> None:
+def test_an_array_arrives_as_what_it_was(shared_admin: Admin, kind: str, data: st.DataObject) -> None:
     values = data.draw(st.lists(st.none() | VALUES[kind], max_size=5))
     query = f"SELECT pg_typeof(%(ours)b)::text, %(ours)b, coalesce(%(ours)b, '{{}}') = %(theirs)b::{kind}[]".encode()
-    row = admin.execute(query, {"ours": ARRAY_OF[kind](values), "theirs": values}, binary=True).fetchone()
+    row = shared_admin.execute(query, {"ours": ARRAY_OF[kind](values), "theirs": values}, binary=True).fetchone()
     assert row == ("timestamp with time zone[]" if kind == "timestamptz" else f"{kind}[]", values, True)
 
 
-def test_rows_become_an_array_for_each_column(admin: Admin) -> None:
+def test_rows_become_an_array_for_each_column(shared_admin: Admin) -> None:
     columns = {"names": "text", "sizes": "bigint"}
     for rows in ([("a", 1), (None, 2)], []):
         arrays = arrays_of(columns, rows)
-        read = admin.execute("SELECT * FROM unnest(%(names)b, %(sizes)b)", arrays).fetchall()
+        read = shared_admin.execute("SELECT * FROM unnest(%(names)b, %(sizes)b)", arrays).fetchall()
         assert read == rows

@@ -12,8 +12,8 @@ def test_columns_are_named_plainly_or_of_an_alias() -> None:
     assert [f"e.{name}" for name in plain] == columns_of("e.").split(", ")
 
 
-def test_an_empty_log_ends_at_zero_and_has_all_these_columns(database: PostgresUrls) -> None:
-    with psycopg.connect(database.service) as connection:
+def test_an_empty_log_ends_at_zero_and_has_all_these_columns(postgres: PostgresUrls) -> None:
+    with psycopg.connect(postgres.service) as connection:
         events = connection.execute(SELECT_EVENTS)
         assert events.description is not None
         assert [column.name for column in events.description] == columns_of().split(", ")

@@ -108,26 +108,26 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return connections
 
 
-def connected(database: PostgresUrls) -> PooledConnection[Any]:
-    return PooledConnection[Any].connect(database.service, autocommit=True)
+def connected(postgres: PostgresUrls) -> PooledConnection[Any]:
+    return PooledConnection[Any].connect(postgres.service, autocommit=True)
 
 
-def end_by_the_server(database: PostgresUrls, pid: int) -> None:
-    with psycopg.connect(database.admin, autocommit=True) as other:
+def end_by_the_server(postgres: PostgresUrls, pid: int) -> None:
+    with psycopg.connect(postgres.admin, autocommit=True) as other:
         other.execute("SELECT pg_terminate_backend(%s, 5000)", (pid,))
 
 
-def test_one_whose_server_has_ended_it_is_asked_and_is_none(database: PostgresUrls, asked: list[Any]) -> None:
-    with connected(database) as connection:
+def test_one_whose_server_has_ended_it_is_asked_and_is_none(postgres: PostgresUrls, asked: list[Any]) -> None:
+    with connected(postgres) as connection:
         check_writable(connection)
-        end_by_the_server(database, connection.info.backend_pid)
+        end_by_the_server(postgres, connection.info.backend_pid)
         with pytest.raises(psycopg.OperationalError):
             check_writable(connection)
         assert len(asked) == 2
 
 
-def test_one_that_has_become_read_only_is_closed_without_being_asked(database: PostgresUrls, asked: list[Any]) -> None:
-    with connected(database) as connection:
+def test_one_that_has_become_read_only_is_closed_without_being_asked(postgres: PostgresUrls, asked: list[Any]) -> None:
+    with connected(postgres) as connection:
         check_writable(connection)
         connection.execute("SET default_transaction_read_only = on")
         with pytest.raises(ReadOnlySqlTransaction):
@@ -136,13 +136,13 @@ def test_one_that_has_become_read_only_is_closed_without_being_asked(database: P
         assert len(asked) == 1
 
 
-def test_the_host_that_took_the_last_connection_is_tried_first(database: PostgresUrls) -> None:
+def test_the_host_that_took_the_last_connection_is_tried_first(postgres: PostgresUrls) -> None:
     """The others keep their order; a URL of one host stays as it is."""
-    here = conninfo_to_dict(database.service)
+    here = conninfo_to_dict(postgres.service)
     port = here.get("port", "")
-    several = make_conninfo(database.service, host=f"192.0.2.1,{here['host']},192.0.2.2", port=f"5433,{port},5434")
-    PooledConnection[Any].connect(database.service).close()
+    several = make_conninfo(postgres.service, host=f"192.0.2.1,{here['host']},192.0.2.2", port=f"5433,{port},5434")
+    PooledConnection[Any].connect(postgres.service).close()
     ordered = conninfo_to_dict(last_host_first(several))
     assert ordered["host"] == f"{here['host']},192.0.2.1,192.0.2.2"
     assert ordered["port"] == f"{port},5433,5434"
-    assert last_host_first(database.service) == database.service
+    assert last_host_first(postgres.service) == postgres.service

@@ -55,13 +55,19 @@ def _written(row: tuple[Any, ...]) -> bytes:
     return COLUMNS[9] + b"".join(pieces) + text(said) + texts(several)
 
 
+@pytest.fixture(scope="module")
+def table(shared_admin: Admin) -> None:
+    shared_admin.execute(TABLE)
+
+
 @pytest.fixture
-def connection(admin: Admin) -> Admin:
-    admin.execute(TABLE)
-    return admin
+def connection(shared_admin: Admin, table: None) -> Admin:
+    """A connection to the database with the empty table."""
+    shared_admin.execute("TRUNCATE pieces")
+    return shared_admin
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(_rows, max_size=10))
 def test_what_is_written_by_hand_is_what_the_library_writes(connection: Admin, rows: list[tuple[Any, ...]]) -> None:
     connection.execute("TRUNCATE pieces")

@@ -4,7 +4,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -89,12 +89,14 @@ def test_a_statement_of_its_own_waits_for_its_standby_as_well(ledger: Ledger, da
 
 @pytest.mark.promise("server-cannot-write-503")
 @WRITES
-def test_a_deadlock_inside_the_append_is_tried_again(
-    ledger: Ledger, database: PostgresUrls, admin: Admin, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_deadlock_inside_the_append_is_tried_again(database: PostgresUrls, admin: Admin, write: Write) -> None:
     """Another transaction holds the log's lock and waits for the append's payload. It detects deadlocks later."""
-    monkeypatch.setattr("eventstore.log.group_commit.ANSWER_TIMEOUT_S", 60.0)  # it takes a second to be detected
-    with psycopg.connect(database.admin) as other, ThreadPoolExecutor(1) as pool:
+    admin.execute(f"ALTER DATABASE {admin.info.dbname} SET deadlock_timeout = '50ms'".encode())
+    with (
+        closing(Ledger(database.service, views=INLINE)) as ledger,
+        psycopg.connect(database.admin) as other,
+        ThreadPoolExecutor(1) as pool,
+    ):
         other.execute("SET deadlock_timeout = '60s'")
         other.execute("SELECT pg_advisory_xact_lock(7015001)")
         writing = pool.submit(write, ledger)
@@ -103,7 +105,7 @@ def test_a_deadlock_inside_the_append_is_tried_again(
         other.execute(INSERT_PAYLOAD, (STREAM, BODY.sha256))  # the append gives way
         other.rollback()
         assert writing.result()
-    assert len(ledger.history(STREAM)) == 1
+        assert len(ledger.history(STREAM)) == 1
 
 
 @contextmanager
@@ -146,16 +148,10 @@ def test_a_missing_right_is_no_unavailable_store(ledger: Ledger, owner: Ledger) 
         connection.execute("DELETE FROM events")
 
 
-def test_a_session_that_the_server_ends_is_an_unavailable_store_whatever_the_code(database: PostgresUrls) -> None:
-    with psycopg.connect(database.service) as connection, pytest.raises(StoreUnavailable) as caught, store_errors():
+def test_a_session_that_the_server_ends_is_an_unavailable_store_whatever_the_code(postgres: PostgresUrls) -> None:
+    with psycopg.connect(postgres.service) as connection, pytest.raises(StoreUnavailable) as caught, store_errors():
         connection.execute("SET LOCAL transaction_timeout = '50ms'; SELECT pg_sleep(60)")
     assert isinstance(caught.value.__cause__, errors.TransactionTimeout)
-
-
-def test_a_damaged_page_is_an_unavailable_store(admin: Admin) -> None:
-    with pytest.raises(errors.InternalError_) as caught:
-        admin.execute("DO $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'XX000'; END $$")
-    assert is_unavailable(caught.value)
 
 
 @pytest.mark.promise("server-cannot-write-503")
@@ -175,6 +171,7 @@ def test_content_that_no_index_can_hold_fails_alone_and_is_no_unavailable_store(
 @pytest.mark.parametrize(
     ("raised", "expected"),
     [
+        ("XX000", StoreUnavailable),  # a damaged page
         ("40P01", StoreUnavailable),
         ("53100", StoreUnavailable),
         ("53300", StoreUnavailable),
@@ -191,6 +188,6 @@ def test_content_that_no_index_can_hold_fails_alone_and_is_no_unavailable_store(
         ("42P01", errors.UndefinedTable),
     ],
 )
-def test_each_code_is_decided(ledger: Ledger, raised: str, expected: type[Exception]) -> None:
-    with pytest.raises(expected), ledger.connection() as connection:
+def test_each_code_is_decided(postgres: PostgresUrls, raised: str, expected: type[Exception]) -> None:
+    with pytest.raises(expected), store_errors(), psycopg.connect(postgres.service) as connection:
         connection.execute(f"DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '{raised}'; END $$".encode())

@@ -46,23 +46,24 @@ def test_an_engine_whose_locks_do_not_lock_is_refused(database: PostgresUrls, st
         admin.execute("ALTER ROLE importledger RESET search_path")
 
 
-def test_an_engine_without_the_commit_order_of_read_committed_is_refused(database: PostgresUrls) -> None:
+def test_an_engine_without_the_commit_order_of_read_committed_is_refused(postgres: PostgresUrls) -> None:
     for level in (r"repeatable\ read", "serializable"):
         with pytest.raises(UnsafeStore, match="not read committed"):
-            refuse_unsafe(with_options(database.service, f"-c default_transaction_isolation={level}"))
+            refuse_unsafe(with_options(postgres.service, f"-c default_transaction_isolation={level}"))
 
 
-def test_a_node_that_takes_no_writes_is_not_judged(database: PostgresUrls) -> None:
+def test_a_node_that_takes_no_writes_is_not_judged(postgres: PostgresUrls) -> None:
     with pytest.raises(NotChecked, match="read-only"):
-        refuse_unsafe(with_options(database.service, "-c default_transaction_read_only=on"))
+        refuse_unsafe(with_options(postgres.service, "-c default_transaction_read_only=on"))
     with pytest.raises(NotChecked, match="Connection refused"):
         refuse_unsafe("postgresql://nobody@127.0.0.1:1/none")
 
 
-def test_replicated_needs_a_synchronous_standby(database: PostgresUrls, admin: Admin) -> None:
+def test_replicated_needs_a_synchronous_standby(postgres: PostgresUrls) -> None:
     with pytest.raises(UnsafeStore, match="no synchronous standby"):
-        refuse_unsafe(database.service, "replicated")
-    row = admin.execute("SELECT synchronous_standbys()").fetchone()
+        refuse_unsafe(postgres.service, "replicated")
+    with psycopg.connect(postgres.admin) as owner:
+        row = owner.execute("SELECT synchronous_standbys()").fetchone()
     assert row == (0,), "the owner sees that there is none"
 
 

@@ -32,25 +32,25 @@ def test_applied_migrations_never_change() -> None:
     assert files == APPLIED
 
 
-def test_two_at_once_apply_each_file_once(database: PostgresUrls, admin: Admin) -> None:
+def test_two_at_once_apply_each_file_once(shared_admin: Admin, postgres: PostgresUrls) -> None:
     name = "without_schema"
-    admin.execute(SQL("CREATE DATABASE {}").format(Identifier(name)))
-    url = renamed(database.admin, name)
+    shared_admin.execute(SQL("CREATE DATABASE {}").format(Identifier(name)))
+    url = renamed(postgres.admin, name)
     with ThreadPoolExecutor(2) as pool:
         applied = list(pool.map(lambda _: migrate(url), range(2)))
     assert sorted(map(len, applied)) == [0, len(list(module.MIGRATIONS.glob("*.sql")))]
-    admin.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
+    shared_admin.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
 
 
 def test_an_edited_migration_stops_the_start(
-    database: PostgresUrls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    postgres: PostgresUrls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for file in module.MIGRATIONS.glob("*.sql"):
         (tmp_path / file.name).write_text(file.read_text())
     (tmp_path / "0001_baseline.sql").write_text("-- other\n")
     monkeypatch.setattr(module, "MIGRATIONS", tmp_path)
     with pytest.raises(MigrationError, match=r"0001_baseline\.sql was edited"):
-        migrate(database.admin)
+        migrate(postgres.admin)
 
 
 def test_a_schema_newer_than_the_code_stops_the_start(database: PostgresUrls, admin: Admin) -> None:
@@ -61,22 +61,22 @@ def test_a_schema_newer_than_the_code_stops_the_start(database: PostgresUrls, ad
 
 @pytest.mark.parametrize("setting", ["fsync", "full_page_writes"])
 def test_a_store_that_may_lose_what_it_acknowledged_stops_the_start(
-    database: PostgresUrls, setting: str, admin: Admin
+    postgres: PostgresUrls, setting: str, shared_admin: Admin
 ) -> None:
-    refuse_unsafe(database.service)
-    admin.execute(SQL("ALTER SYSTEM SET {} = off").format(Identifier(setting)))
-    admin.execute("SELECT pg_reload_conf()")
+    refuse_unsafe(postgres.service)
+    shared_admin.execute(SQL("ALTER SYSTEM SET {} = off").format(Identifier(setting)))
+    shared_admin.execute("SELECT pg_reload_conf()")
     try:
-        wait_for(lambda: _is_refused(database), f"{setting}=off is refused")
+        wait_for(lambda: _is_refused(postgres), f"{setting}=off is refused")
     finally:
-        admin.execute(SQL("ALTER SYSTEM RESET {}").format(Identifier(setting)))
-        admin.execute("SELECT pg_reload_conf()")
-    wait_for(lambda: not _is_refused(database), "and on is not")
+        shared_admin.execute(SQL("ALTER SYSTEM RESET {}").format(Identifier(setting)))
+        shared_admin.execute("SELECT pg_reload_conf()")
+    wait_for(lambda: not _is_refused(postgres), "and on is not")
 
 
-def _is_refused(database: PostgresUrls) -> bool:
+def _is_refused(postgres: PostgresUrls) -> bool:
     try:
-        refuse_unsafe(database.service)
+        refuse_unsafe(postgres.service)
     except UnsafeStore:
         return True
     return False

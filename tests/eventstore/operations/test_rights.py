@@ -78,16 +78,16 @@ def connected(database: PostgresUrls, kind: str) -> Iterator[Connection[Any]]:
 
 
 @pytest.mark.promise("database-role-each")
-def test_the_privileges_of_each_role_are_those_that_are_declared(admin: Admin) -> None:
+def test_the_privileges_of_each_role_are_those_that_are_declared(shared_admin: Admin) -> None:
     declared = {
         (table, role, verb)
         for table, rights in DECLARED.items()
         for kind, role in ROLES.items()
         for verb in rights.of(kind)
     }
-    assert set(rows_of(admin, _SELECT_PRIVILEGES, list(ROLES.values()))) == declared
+    assert set(rows_of(shared_admin, _SELECT_PRIVILEGES, list(ROLES.values()))) == declared
     of_columns = rows_of(
-        admin,
+        shared_admin,
         "SELECT table_name, grantee, privilege_type, array_agg(column_name::text)"
         " FROM information_schema.column_privileges"
         " WHERE privilege_type <> 'SELECT' AND grantee = ANY(%s) AND (table_name, grantee, privilege_type) NOT IN"
@@ -99,35 +99,34 @@ def test_the_privileges_of_each_role_are_those_that_are_declared(admin: Admin) -
     assert columns == {(table, ROLES[kind], verb): set(names) for (table, kind, verb), names in COLUMNS.items()}
 
 
-def test_no_role_is_more_than_a_role(admin: Admin) -> None:
+def test_no_role_is_more_than_a_role(shared_admin: Admin) -> None:
     query = (
         "SELECT rolname FROM pg_roles AS r WHERE rolname = ANY(%s) AND (rolsuper OR rolcreaterole OR rolcreatedb"
         " OR rolbypassrls OR rolreplication OR EXISTS (SELECT FROM pg_auth_members WHERE member = r.oid))"
     )
-    assert rows_of(admin, query, list(ROLES.values())) == []
+    assert rows_of(shared_admin, query, list(ROLES.values())) == []
 
 
 @pytest.mark.promise("database-role-each")
 @pytest.mark.parametrize("kind", ROLES)
 def test_each_verb_that_is_not_declared_is_refused_to_the_role_itself(
-    database: PostgresUrls, admin: Admin, kind: str
+    sessions: dict[str, Connection[Any]], shared_admin: Admin, kind: str
 ) -> None:
-    columns = {table: admin.execute(_SELECT_COLUMN, (table,)).fetchall()[0][0] for table in DECLARED}
-    with connected(database, kind) as connection:
-        for table, rights in DECLARED.items():
-            statements = {
-                "SELECT": "SELECT {column} FROM {table} LIMIT 0",
-                "INSERT": "INSERT INTO {table} OVERRIDING SYSTEM VALUE SELECT * FROM {table} LIMIT 0",
-                "UPDATE": "UPDATE {table} SET {column} = NULL",
-                "DELETE": "DELETE FROM {table}",
-                "TRUNCATE": "TRUNCATE {table}",
-            }
-            if table.endswith("_events"):
-                del statements["TRUNCATE"]  # of a view there is no such thing
-                statements["INSERT"] = "INSERT INTO {table} ({column}) VALUES (NULL)"
-            for verb in statements.keys() - set(rights.of(kind)):
-                with pytest.raises(InsufficientPrivilege):
-                    connection.execute(statements[verb].format(table=table, column=columns[table]))
+    columns = {table: shared_admin.execute(_SELECT_COLUMN, (table,)).fetchall()[0][0] for table in DECLARED}
+    for table, rights in DECLARED.items():
+        statements = {
+            "SELECT": "SELECT {column} FROM {table} LIMIT 0",
+            "INSERT": "INSERT INTO {table} OVERRIDING SYSTEM VALUE SELECT * FROM {table} LIMIT 0",
+            "UPDATE": "UPDATE {table} SET {column} = NULL",
+            "DELETE": "DELETE FROM {table}",
+            "TRUNCATE": "TRUNCATE {table}",
+        }
+        if table.endswith("_events"):
+            del statements["TRUNCATE"]  # of a view there is no such thing
+            statements["INSERT"] = "INSERT INTO {table} ({column}) VALUES (NULL)"
+        for verb in statements.keys() - set(rights.of(kind)):
+            with pytest.raises(InsufficientPrivilege):
+                sessions[kind].execute(statements[verb].format(table=table, column=columns[table]))
 
 
 @pytest.mark.promise("database-role-each")
