@@ -18,5 +18,8 @@ def build_zipapp(folder: Path) -> Path:
 
 def audited(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """The verifier's answer, run alone: no packages, no environment."""
-    command = [sys.executable, "-I", "-S", str(build_zipapp(folder)), *arguments]
+    program = folder / "importledger-verify.pyz"
+    if not program.exists():
+        build_zipapp(folder)
+    command = [sys.executable, "-I", "-S", str(program), *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False, env={})

@@ -87,7 +87,7 @@ def test_nothing_is_drawn_from_nothing() -> None:
 
 
 def test_a_population_is_never_held_as_text(folder: Path) -> None:
-    number = 60_000
+    number = 150_000
     content = b"".join(b"%d;%s\n" % (position, b"s" * 20) for position in range(1, number + 1))
     (folder / POPULATION).write_bytes(content)
     statement = {"population": number, "files": {POPULATION: hashlib.sha256(content).hexdigest()}}

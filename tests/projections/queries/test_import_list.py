@@ -1,6 +1,8 @@
 """Lists of imports match every filter, page by page, without gaps."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from datetime import date, timedelta
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import CompleteImport, FailImport, RetryImport, stream_of
 from eventstore.log.ledger import Ledger
+from projections import INLINE
 from projections.queries import import_list
 from projections.queries.import_list import ListFilter, RowDetails, list_imports, names_of_imports, row_details
 from tests.support.following import follow
@@ -25,9 +28,16 @@ PLACE = "payment_instructions[].iban"
 Listing = Callable[..., list[str]]
 
 
-@pytest.fixture
-def listing(ledger: Ledger, database: PostgresUrls) -> Listing:
-    """Return the external numbers in a list of twelve imports of two suppliers on two days."""
+@pytest.fixture(scope="module")
+def listing(shared_database: PostgresUrls) -> Iterator[Listing]:
+    with closing(Ledger(shared_database.service, views=INLINE)) as ledger:
+        fill(ledger, shared_database)
+    with listing_in(shared_database) as listing:
+        yield listing
+
+
+def fill(ledger: Ledger, database: PostgresUrls) -> None:
+    """Write twelve imports of two suppliers on two days."""
     for number in range(12):
         supplier, external = "ST"[number % 2], f"{number:02}"
         account = an_account(supplier, 1) | {"external_account_number": external}
@@ -44,22 +54,26 @@ def listing(ledger: Ledger, database: PostgresUrls) -> Listing:
             ledger.execute(stream, FailImport(start=2, code=code, detail="No.", problems=problems), at=at, by="t")
     follow(ledger)
 
-    def listed(limit: int = 50, **list_filter: Any) -> list[str]:
-        async def pages(connection: psycopg.AsyncConnection[Any]) -> list[str]:
-            wanted, shown, after = ListFilter(**{"suppliers": ("S", "T")} | list_filter), [], ""
-            while True:
-                page = await list_imports(connection, wanted, after=after, limit=limit)
-                assert len(page.imports) <= limit
-                shown += [row.external_account_number for row in page.imports]
-                if not page.next_after:
-                    return shown
-                assert page.next_after != after
-                after = page.next_after
 
-        found: list[str] = run_query(database.service, pages)
-        return found
+@contextmanager
+def listing_in(database: PostgresUrls) -> Iterator[Listing]:
+    """Return a function that lists external numbers, all pages together."""
 
-    return listed
+    async def pages(connection: psycopg.AsyncConnection[Any], limit: int, list_filter: dict[str, Any]) -> list[str]:
+        wanted, shown, after = ListFilter(**{"suppliers": ("S", "T")} | list_filter), [], ""
+        while True:
+            page = await list_imports(connection, wanted, after=after, limit=limit)
+            assert len(page.imports) <= limit
+            shown += [row.external_account_number for row in page.imports]
+            if not page.next_after:
+                return shown
+            assert page.next_after != after
+            after = page.next_after
+
+    with asyncio.Runner() as runner:
+        connection = runner.run(psycopg.AsyncConnection.connect(database.service, autocommit=True))
+        yield lambda limit=50, **list_filter: runner.run(pages(connection, limit, list_filter))
+        runner.run(connection.close())
 
 
 ALL = [f"{number:02}" for number in range(11, -1, -1)]
@@ -118,34 +132,36 @@ def test_a_text_finds_and_the_rest_still_narrows(listing: Listing) -> None:
     assert listing(text="müller", code="invalid_iban", is_problem=True, path="elsewhere") == []
 
 
-def test_what_was_mended_is_told_from_what_still_fails(ledger: Ledger, listing: Listing) -> None:
+def test_what_was_mended_is_told_from_what_still_fails(ledger: Ledger, database: PostgresUrls) -> None:
+    fill(ledger, database)
     for command in (RetryImport(), start(), CompleteImport(start=5, account_number="A-2")):
         ledger.execute(stream_of("S", "02"), command, at=NOON + timedelta(days=2), by="t")
     ledger.execute(stream_of("S", "08"), RetryImport(), at=NOON + timedelta(days=2), by="t")
     follow(ledger)
     failed = {"code": "invalid_iban", "is_problem": True}
-    for more in ({}, {"path": PLACE}):
-        assert listing(**failed, **more, is_fixed=True) == ["02"]
-        assert listing(**failed, **more, is_fixed=False) == ["08", "05"]
-        assert listing(**failed, **more, status="PENDING") == ["08"]
-        assert listing(**failed, **more, status="PROCESSED") == ["02"]
-        assert listing(1, **failed, **more) == ["08", "05", "02"]
+    with listing_in(database) as listing:
+        for more in ({}, {"path": PLACE}):
+            assert listing(**failed, **more, is_fixed=True) == ["02"]
+            assert listing(**failed, **more, is_fixed=False) == ["08", "05"]
+            assert listing(**failed, **more, status="PENDING") == ["08"]
+            assert listing(**failed, **more, status="PROCESSED") == ["02"]
+            assert listing(1, **failed, **more) == ["08", "05", "02"]
 
 
-def test_no_page_begins_where_none_has_ended(database: PostgresUrls) -> None:
+def test_no_page_begins_where_none_has_ended(shared_database: PostgresUrls) -> None:
     for nonsense in ("x", "-1", "1" * 19, "٣", "5~\0"):
         with pytest.raises(ValueError, match="not the start of a page"):
-            run_query(database.service, list_imports, ListFilter(suppliers=("S",)), after=nonsense)
+            run_query(shared_database.service, list_imports, ListFilter(suppliers=("S",)), after=nonsense)
 
 
 @pytest.mark.parametrize(("most", "number"), [(1, 1), (4, 4), (7, 7), (50, 12)])
 def test_names_of_matching_imports_are_the_list_up_to_a_limit(
-    listing: Listing, database: PostgresUrls, most: int, number: int
+    listing: Listing, shared_database: PostgresUrls, most: int, number: int
 ) -> None:
-    names = run_query(database.service, names_of_imports, ListFilter(suppliers=("S", "T")), most=most)
+    names = run_query(shared_database.service, names_of_imports, ListFilter(suppliers=("S", "T")), most=most)
     assert [external for _, external in names] == ALL[:number]
     failed = run_query(
-        database.service,
+        shared_database.service,
         names_of_imports,
         ListFilter(suppliers=("S", "T"), code="invalid_iban", is_problem=True),
         most=most,
@@ -154,18 +170,18 @@ def test_names_of_matching_imports_are_the_list_up_to_a_limit(
 
 
 def test_failed_rows_have_a_problem_of_their_failure_and_all_rows_have_details(
-    listing: Listing, database: PostgresUrls
+    listing: Listing, shared_database: PostgresUrls
 ) -> None:
-    page = run_query(database.service, list_imports, ListFilter(suppliers=("S", "T")))
+    page = run_query(shared_database.service, list_imports, ListFilter(suppliers=("S", "T")))
     problems = {row.external_account_number: (row.error_code, row.error_path, row.problems) for row in page.imports}
     assert problems["08"] == ("invalid_iban", PLACE, 1)
     assert problems["11"] == ("given_up", "", 1)
     assert problems["10"] == (None, "", 1)
-    narrowed = run_query(database.service, list_imports, ListFilter(suppliers=("S", "T"), code=FAILED))
+    narrowed = run_query(shared_database.service, list_imports, ListFilter(suppliers=("S", "T"), code=FAILED))
     assert {row.error_code for row in narrowed.imports} == {FAILED}
-    details = run_query(database.service, row_details, page.imports)
+    details = run_query(shared_database.service, row_details, page.imports)
     assert details[stream_of("S", "02")] == RowDetails(
         stream=stream_of("S", "02"), names="lukas muller", postcode="60311", run="r1"
     )
     assert details[stream_of("T", "11")].run == ""
-    assert run_query(database.service, row_details, []) == {}
+    assert run_query(shared_database.service, row_details, []) == {}
