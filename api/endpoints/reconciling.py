@@ -46,12 +46,11 @@ from projections.queries.run_differences import MOST_DETAILED, MOST_IN_BUCKETS, 
 from projections.views.account_release import run_released_at
 from projections.views.import_run import RunState, run_state
 from schemas.base import Problem
-from schemas.job_progress import JobProgress
 from schemas.reading.nesting import is_shallow
 from schemas.reading.problems import attr_of, bounded, is_truncated
 from schemas.reading.shape import NotJson, Shape
 from schemas.reading.shape_errors import DEEP_BODY
-from schemas.run import AccountDifference, Certificate, Manifest, RunTotals, SourceContent
+from schemas.run import AccountDifference, Certificate, JobProgress, Manifest, RunTotals, SourceContent
 from schemas.sentence import Sentence
 
 WAIT_S = 5.0

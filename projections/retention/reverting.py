@@ -296,8 +296,13 @@ def _batches(connection: Connection[Any], selection: Selection) -> Iterator[list
 
 def wait_for_runs(connection: Connection[Any]) -> None:
     """Wait until the lists of runs include all events that are in the log now. Raises RunsBehind."""
-    head, deadline = log_head(connection), time.monotonic() + WAIT_S
-    while value_of(connection, _SELECT_REACHED) < head:
+    head = log_head(connection)
+    _wait_while(lambda: bool(value_of(connection, _SELECT_REACHED) < head))
+
+
+def _wait_while(is_behind: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while is_behind():
         if time.monotonic() > deadline:
             raise RunsBehind
         time.sleep(_LOOK_EVERY_S)
@@ -339,11 +344,7 @@ def _planned(ledger: Ledger, selection: Selection, externals: Sequence[str], rea
 
 def _facts(connection: Connection[Any], code: str, externals: Sequence[str]) -> list[Facts]:
     """Read the facts about these accounts. Raises RunsBehind while the members of a released run are not all known."""
-    deadline = time.monotonic() + WAIT_S
-    while value_of(connection, _IS_BEHIND, code):
-        if time.monotonic() > deadline:
-            raise RunsBehind
-        time.sleep(_LOOK_EVERY_S)
+    _wait_while(lambda: bool(value_of(connection, _IS_BEHIND, code)))
     return structs_of(connection, Facts, _SELECT_FACTS, supplier=code, externals=list(externals))
 
 

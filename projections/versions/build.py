@@ -6,7 +6,6 @@ processes. Then it creates the indexes. Memory use does not grow with the log.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import as_completed
-from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from typing import Any, TypeVar, cast
@@ -52,14 +51,8 @@ Progress = Callable[[int], None]
 """Function that is called with the number of events that have been read."""
 
 
-@contextmanager
-def administrator(admin_url: str) -> Iterator[Connection[Any]]:
-    """Yield a connection that may create tables, in autocommit and without time limits."""
-    with _administrator(admin_url) as connection:
-        yield connection
-
-
-def _administrator(admin_url: str) -> Connection[Any]:
+def administrator(admin_url: str) -> Connection[Any]:
+    """Return a connection that may create tables, in autocommit and without time limits."""
     connection: Connection[Any] = psycopg.connect(admin_url, autocommit=True)
     connection.execute("SET statement_timeout = 0; SET lock_timeout = 0; SET TIME ZONE 'UTC'")
     connection.execute("SET synchronous_commit = on; SET maintenance_work_mem = '128MB'")
@@ -154,7 +147,7 @@ _opened: dict[str, Connection[Any]] = {}
 def _run_in_child(admin_url: str, number: int, item: Any) -> Any:
     connection = _opened.get(admin_url)
     if connection is None or connection.closed:
-        connection = _opened[admin_url] = _administrator(admin_url)
+        connection = _opened[admin_url] = administrator(admin_url)
         # no parallel workers of Postgres: the processes already work in parallel
         connection.execute("SET max_parallel_maintenance_workers = 0")
     return _inherited[number](connection, item)

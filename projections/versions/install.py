@@ -20,7 +20,7 @@ from eventstore.operations.migrate import migrate, patiently
 from eventstore.operations.rights import grant_rights
 from projections import PROJECTIONS
 from projections.versions.build import administrator
-from projections.versions.projection import Projection, exclude_from_statistics
+from projections.versions.projection import Projection, as_sql, exclude_from_statistics
 from projections.versions.versions import add_version, build_version, live_version, switch, version_lock, versions
 
 logger = structlog.get_logger()
@@ -57,7 +57,7 @@ def install(connection: Connection[Any], projections: Sequence[Projection], serv
     which then replace the live tables. The live version gets the definition of this code. Retired versions keep their
     old definition, and can no longer be made live.
     """
-    _add_columns_online(connection, projections)
+    _add_columns(connection, projections)
     for projection in projections:
         projection.add_indexes(connection)
         if projection.is_inline and not is_whole(connection, projection):
@@ -124,17 +124,23 @@ def fits(connection: Connection[Any], projection: Projection) -> bool:
     return all(not columns or projection.fits(table, columns) for table, columns in present.items())
 
 
-def _add_columns_online(connection: Connection[Any], projections: Sequence[Projection]) -> None:
+def _add_columns(connection: Connection[Any], projections: Sequence[Projection]) -> None:
     """Add columns while the service writes to the tables. Writers wait no longer than the lock time-out."""
 
-    def add(projection: Projection) -> None:
+    def add(projection: Projection, missing: Sequence[tuple[str, str, str]]) -> None:
         with connection.transaction():
             connection.execute(SQL("SET LOCAL lock_timeout = {}").format(locks.WAIT_MS))
-            _add_columns(connection, projection)
+            for table, name, declared in missing:
+                change = SQL("ALTER TABLE {} ADD COLUMN IF NOT EXISTS {} {}").format(
+                    Identifier(projection.home, table), Identifier(name), as_sql(declared)
+                )
+                connection.execute(change)
+            exclude_from_statistics(connection, projection, projection.home)
 
     for projection in projections:
-        if missing_columns(connection, projection) and fits(connection, projection):
-            patiently(partial(add, projection))
+        missing = missing_columns(connection, projection)
+        if missing and fits(connection, projection):
+            patiently(partial(add, projection, missing))
 
 
 def missing_columns(connection: Connection[Any], projection: Projection) -> list[tuple[str, str, str]]:
@@ -145,13 +151,6 @@ def missing_columns(connection: Connection[Any], projection: Projection) -> list
         declared = projection.declared_columns(table) if present else ()
         missing += [(table, name, kind) for name, kind in declared if name not in present]
     return missing
-
-
-def _add_columns(connection: Connection[Any], projection: Projection) -> None:
-    for table, name, declared in missing_columns(connection, projection):
-        adding = SQL("ALTER TABLE {} ADD COLUMN {} ").format(Identifier(projection.home, table), Identifier(name))
-        connection.execute(adding + SQL(declared))  # SQL text from our own files
-    exclude_from_statistics(connection, projection, projection.home)
 
 
 class ProjectionChange(msgspec.Struct, frozen=True):

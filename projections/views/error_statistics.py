@@ -89,6 +89,16 @@ class CountByDay(msgspec.Struct, frozen=True, kw_only=True):
     """Number of errors on each of the last days, from the oldest day to today."""
 
 
+def days_until(today: date, number: int) -> list[date]:
+    """Return the last days, from the oldest day to today."""
+    return [today - timedelta(days=back) for back in range(number - 1, -1, -1)]
+
+
+def after_row(names: Sequence[str], sort_key: Sequence[Any] | None) -> dict[str, Any]:
+    """Return the parameters of a page that begins after a sort key; NULL for the first page."""
+    return dict(zip(names, sort_key or (None,) * len(names), strict=True))
+
+
 class RefusalCount(CountByDay, frozen=True, kw_only=True):
     """Number of a supplier's requests that were refused for a code at a path, in the period and by day."""
 
@@ -139,10 +149,9 @@ async def refused_requests(
 
     `today` is in German market time.
     """
-    listed = [today - timedelta(days=back) for back in range(days - 1, -1, -1)]
-    names = ("number", "after_supplier", "after_code", "after_path")
+    listed = days_until(today, days)
     parameters = {"suppliers": list(suppliers), "first": listed[0], "limit": limit}
-    parameters |= dict(zip(names, after or (None,) * len(names), strict=True))
+    parameters |= after_row(("number", "after_supplier", "after_code", "after_path"), after)
     rows = await fetch_rows(connection, _SELECT_REFUSED, **parameters)
     return [
         RefusalCount(

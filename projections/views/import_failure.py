@@ -6,7 +6,7 @@ numbers by code and path: of `open` accounts, of `fixed` accounts (processed sin
 
 from collections import Counter as Sums
 from collections.abc import Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from typing import Any
 
 import msgspec
@@ -28,7 +28,7 @@ from eventstore.log.rows import fetch_rows, fetch_structs, rows_of
 from projections.versions.following import Following, add_numbers
 from projections.versions.projection import declared_columns_of
 from projections.versions.reading import Seen
-from projections.views.error_statistics import CountByDay
+from projections.views.error_statistics import CountByDay, after_row, days_until
 from schemas.base import MARKET_TIME, code_and_path
 from schemas.reading.documented_paths import path_pattern
 
@@ -117,10 +117,8 @@ def problem_paths(code: str, problems: Sequence[str]) -> tuple[tuple[str, str], 
     """
     if not problems:
         return ((code, ""),)
-    counted_days = (code_and_path(name) for name in problems)
-    return tuple(
-        sorted({(problem, path_pattern(attr) if attr else "") for problem, attr in counted_days})[:MAX_PROBLEMS]
-    )
+    named = {(problem, path_pattern(attr) if attr else "") for problem, attr in map(code_and_path, problems)}
+    return tuple(sorted(named)[:MAX_PROBLEMS])
 
 
 def _counted(supplier: str, failure: _Failed | None) -> list[tuple[str, str, str, str]]:
@@ -218,10 +216,9 @@ async def failure_counts(
 
     `today` is the last of the counted days, in German market time; `code` is "" for all codes.
     """
-    listed = [(today - timedelta(days=back)).isoformat() for back in range(days - 1, -1, -1)]
-    names = ("open", "fixed", "after_supplier", "after_code", "after_path")
+    listed = [day.isoformat() for day in days_until(today, days)]
     parameters = {"suppliers": list(suppliers), "first": listed[0], "code": code, "limit": limit}
-    parameters |= dict(zip(names, after or (None,) * len(names), strict=True))
+    parameters |= after_row(("open", "fixed", "after_supplier", "after_code", "after_path"), after)
     rows = await fetch_rows(connection, _SELECT_COUNTS, **parameters)
     return [
         FailureCount(
@@ -296,10 +293,9 @@ async def failure_causes(
 
     `today` is in German market time.
     """
-    listed = [(today - timedelta(days=back)).isoformat() for back in range(days - 1, -1, -1)]
-    names = ("open", "fixed", "after_code", "after_path")
+    listed = [day.isoformat() for day in days_until(today, days)]
     parameters = {"suppliers": list(suppliers), "first": listed[0], "limit": limit}
-    parameters |= dict(zip(names, after or (None,) * len(names), strict=True))
+    parameters |= after_row(("open", "fixed", "after_code", "after_path"), after)
     causes = []
     for code, path, open_accounts, fixed, first, last, kinds, numbers, having in await fetch_rows(
         connection, _SELECT_CAUSES, **parameters

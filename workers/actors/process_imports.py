@@ -16,7 +16,7 @@ from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.import_process import FailImport, ImportProcess, identity_of
 from eventstore.clock import now
 from eventstore.errors import StoreUnavailable
-from eventstore.events import NO_METADATA, Metadata, origin
+from eventstore.events import NO_METADATA, Metadata, metadata_of, origin
 from eventstore.log.ledger import Ledger, Loaded
 from eventstore.log.payloads import MAX_OPEN_BYTES, archive_url, in_batches
 from market.plausibility import today_in_germany
@@ -30,9 +30,14 @@ from workers.actors.references import References, SettingsByCode, references_of
 from workers.actors.sandbox import command_for, slowness_s
 from workers.actors.starting import Started, Starter, until_available
 from workers.actors.stored_account import account_of, invalid
-from workers.traces import traceparents
 
 logger = structlog.get_logger()
+
+_SELECT_STAGED = """
+SELECT DISTINCT ON (stream) state FROM events
+WHERE stream = ANY(%s) AND topic = 'import_staged.v1'
+ORDER BY stream, version DESC
+"""
 
 
 class ImportProcessor:
@@ -196,3 +201,13 @@ class ImportProcessor:
 def _payload_bytes(state: object) -> int:
     """Return the size of an import's staged payload; 0 if `state` is not the state of an import."""
     return state.staged.payload_bytes if isinstance(state, ImportProcess) and state.staged is not None else 0
+
+
+def traceparents(ledger: Ledger, streams: Sequence[str]) -> list[str]:
+    """Return the trace contexts of the last requests that staged these imports, if traced. Raises StoreUnavailable."""
+    if not spans().is_on:
+        return []
+    with ledger.connection() as connection:
+        rows = connection.execute(_SELECT_STAGED, (list(streams),))
+        known = [metadata_of(row["state"]).traceparent for row in rows]
+    return [traceparent for traceparent in known if traceparent]

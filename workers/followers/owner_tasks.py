@@ -59,6 +59,7 @@ from workers.proposals import (
     NOT_ALLOWED,
     Subjects,
     digest_of,
+    request_of,
     require_approval,
     require_nothing_more,
     require_unchanged,
@@ -156,7 +157,8 @@ class OwnerTasks(Follower):
 
     def carry_out(self, task_id: str) -> None:
         """Carry out one task and record its result. Raises StoreUnavailable; the attempt continues later."""
-        attempt, request = self._attempt(task_id), self._request(task_id)
+        attempt, request = self._attempt(task_id), request_of(self._ledger, task_id)
+        assert request is not None, "a task begins with its request"
         if attempt is None:
             self._forget_uncreated(request)
             return
@@ -221,12 +223,6 @@ class OwnerTasks(Follower):
             return begun
         started = self._ledger.execute(stream, StartOwnerTask(), at=now(), by="relay")
         return started.event.attempt if started and isinstance(started.event, OwnerTaskStarted) else None
-
-    def _request(self, task_id: str) -> OwnerTaskRequested:
-        """Return the request from the first event of the task, since a row of a view could have been changed."""
-        [first, *_] = self._ledger.history(stream_of(task_id))
-        assert isinstance(first.event, OwnerTaskRequested)
-        return first.event
 
     def _end(self, task_id: str, command: FinishOwnerTask | FailOwnerTask, write_rows: WriteRows | None) -> None:
         """Record the result, unless another relay has taken the task over."""

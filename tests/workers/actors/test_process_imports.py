@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import (
@@ -22,15 +23,18 @@ from eventstore.aggregates.import_process import (
 )
 from eventstore.clock import now
 from eventstore.errors import StoreUnavailable
+from eventstore.events import Metadata, origin
 from eventstore.log.ledger import Decision, Ledger
 from projections import INLINE
 from schemas.account import Account
+from telemetry.otlp import OpenTelemetry
+from telemetry.spans import spans, trace_with
 from tests.support.databases import Admin
 from tests.support.make import an_account, changed, places, value_at
 from tests.support.staging import SUPPLIER, stage, status
 from workers.actors import process_imports, starting
 from workers.actors.completing import Completer, Ready
-from workers.actors.process_imports import ImportProcessor
+from workers.actors.process_imports import ImportProcessor, traceparents
 from workers.actors.references import SettingsByCode
 from workers.actors.starting import LEASE, Started
 
@@ -306,3 +310,39 @@ def test_imports_that_were_started_without_an_answer_are_processed_at_once(
     assert {status(ledger, stream) for stream in streams} == {"PROCESSED"}
     assert [type(recorded.event) for recorded in ledger.history(streams[0])][1:] == [ImportStarted, ImportProcessed]
     assert status(ledger, other) == "IN_PROGRESS", "another thread of this worker processes it"
+
+
+FIRST = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+SECOND = "00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def traced(ledger: Ledger, traceparent: str, account: object) -> str:
+    token = origin.set(Metadata("request", traceparent))
+    try:
+        return stage(ledger, account)
+    finally:
+        origin.reset(token)
+
+
+@pytest.mark.promise("trace-leads-importer-through")
+def test_the_last_staging_counts_and_the_worker_s_events_name_its_span(ledger: Ledger) -> None:
+    account = an_account(SUPPLIER)
+    stream = traced(ledger, FIRST, account)
+    traced(ledger, SECOND, changed(account, "Another note.", "notes", 0, "body"))
+    untraced = stage(ledger, an_account(SUPPLIER, 2))
+    assert traceparents(ledger, [stream]) == []
+    before, exporter = spans(), InMemorySpanExporter()
+    keeper = OpenTelemetry(exporter, {})
+    trace_with(keeper)
+    try:
+        assert traceparents(ledger, [stream, untraced]) == [SECOND]
+        ImportProcessor(ledger, worker=lambda: 1).process([stream])
+        ImportProcessor(ledger, worker=lambda: 1).process([untraced])
+    finally:
+        keeper.close()
+        trace_with(before)
+    [span] = exporter.get_finished_spans()
+    assert span.context is not None
+    own = {event.metadata.traceparent for event in ledger.history(stream)[2:]}
+    assert {traceparent[:-3] for traceparent in own} == {f"00-{span.context.trace_id:032x}-{span.context.span_id:016x}"}
+    assert {event.metadata for event in ledger.history(untraced)} == {Metadata()}

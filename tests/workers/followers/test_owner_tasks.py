@@ -32,6 +32,7 @@ from tests.support.owner_tasks import Tasks
 from tests.support.running import wait_for
 from tests.support.threads import running
 from workers.operations import insert_details, new_details, user_of
+from workers.proposals import request_of
 
 NO_RIGHT = ("FAILED", "the user must have the right to do this")
 KEY = {"organisation": "Nordwind Energie", "key_id": "abcd1234"}
@@ -388,7 +389,9 @@ def test_a_link_that_was_used_is_not_written_again(ledger: Ledger, tasks: Tasks,
     user = new_user(ledger)
     task_id = tasks.request(operator, "user_link", user_id=user, token_sha256=token_sha256("token").hex())
     ledger.execute(stream_of(task_id), StartOwnerTask(), at=now(), by="relay")
-    tasks._execute(task_id, tasks._request(task_id))
+    request = request_of(ledger, task_id)
+    assert request is not None
+    tasks._execute(task_id, request)
     with ledger.connection() as connection:
         assert use_link(connection, "token", now())
     tasks.carry_out(task_id)
