@@ -1,5 +1,6 @@
 """Accounts staged straight into the log, without the service."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -14,15 +15,25 @@ SUPPLIER = "NORDWIND"
 
 def stage(ledger: Ledger, account: Any, *, at: datetime | None = None, **fields: Any) -> str:
     """Stage an account, or any other body as SUPPLIER's account "raw", and return its stream."""
-    body = account if isinstance(account, bytes) else encoded(account)
-    payload = Payload.of(body)
-    of_body = account if isinstance(account, dict) else {"external_account_number": "raw"}
-    stream = stream_of(of_body.get("import_supplier", SUPPLIER), of_body["external_account_number"])
-    command = StageImport(
-        payload_sha256=payload.sha256.hex(), content_sha256=payload.sha256.hex(), payload_bytes=len(body), **fields
-    )
-    ledger.execute(stream, command, at=at or now(), by="tester", payload=payload)
+    [stream] = stage_all(ledger, [account], at=at, **fields)
     return stream
+
+
+def stage_all(ledger: Ledger, accounts: Iterable[Any], *, at: datetime | None = None, **fields: Any) -> list[str]:
+    """Stage accounts in one transaction, and return their streams."""
+    commands, payloads = {}, {}
+    for account in accounts:
+        body = account if isinstance(account, bytes) else encoded(account)
+        payload = Payload.of(body)
+        of_body = account if isinstance(account, dict) else {"external_account_number": "raw"}
+        stream = stream_of(of_body.get("import_supplier", SUPPLIER), of_body["external_account_number"])
+        digest = payload.sha256.hex()
+        commands[stream] = StageImport(payload_sha256=digest, content_sha256=digest, payload_bytes=len(body), **fields)
+        payloads[stream] = payload
+    for decision in ledger.execute_many(commands, at=at or now(), by="tester", payloads=payloads):
+        if decision.refusal:
+            raise decision.refusal
+    return list(commands)
 
 
 def status(ledger: Ledger, stream: str) -> str:

@@ -13,7 +13,7 @@ from eventstore.log.columns import log_head
 from eventstore.log.ledger import Ledger
 from system.processors import ProcessorPressure
 from tests.support.make import an_account
-from tests.support.staging import SUPPLIER, stage
+from tests.support.staging import SUPPLIER, stage_all
 from workers import intake
 from workers.intake import Intake
 
@@ -46,7 +46,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def arrive(ledger: Ledger, imports: int, first: int = 1) -> list[str]:
-    return [stage(ledger, an_account(SUPPLIER, number)) for number in range(first, first + imports)]
+    return stage_all(ledger, [an_account(SUPPLIER, number) for number in range(first, first + imports)])
 
 
 ARRIVALS = {
@@ -61,25 +61,21 @@ ARRIVALS = {
 """CPU pressure, and for each call: imports that arrive before it, seconds since the last call, and the result."""
 
 
-@pytest.mark.parametrize(("share", "looks"), ARRIVALS.values(), ids=ARRIVALS)
 def test_intake_goes_first_while_much_arrives_and_processors_are_short(
-    ledger: Ledger,
-    connection: psycopg.Connection[Any],
-    clock: Clock,
-    share: float,
-    looks: list[tuple[int, float, bool]],
+    ledger: Ledger, connection: psycopg.Connection[Any], clock: Clock
 ) -> None:
-    pressure = Pressure()
-    looking = Intake(pressure)
-    arrive(ledger, 9)
-    assert not looking.has_priority(connection), "it does not know when these arrived"
-    pressure.share_of_time = share
     first = 10
-    for imports, seconds, has_priority in looks:
-        arrive(ledger, imports, first)
-        first += imports
-        clock.at += seconds
-        assert looking.has_priority(connection) is has_priority
+    arrive(ledger, 9)
+    for name, (share, looks) in ARRIVALS.items():
+        pressure = Pressure()
+        looking = Intake(pressure)
+        assert not looking.has_priority(connection), "it does not know when these arrived"
+        pressure.share_of_time = share
+        for imports, seconds, has_priority in looks:
+            arrive(ledger, imports, first)
+            first += imports
+            clock.at += seconds
+            assert looking.has_priority(connection) is has_priority, name
 
 
 def test_what_arrives_while_the_log_is_slow_to_answer_is_counted_over_that_time(

@@ -1,6 +1,7 @@
 """A supply point that two live accounts of a supplier have is a warning."""
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -47,23 +48,16 @@ def is_warned(event: Any) -> bool:
 
 
 @pytest.mark.promise("implausible-least-warning-births")
-@pytest.mark.parametrize("is_one_batch", [True, False])
-@pytest.mark.parametrize(
-    ("first", "second", "warned"),
-    [(None, "2099-12-31", True), ("2024-12-31", None, False), (None, "2024-12-31", False)],
-)
-def test_one_supply_point_on_two_live_accounts_is_a_warning(
-    ledger: Ledger,
-    processor: ImportProcessor,
-    first: str | None,
-    second: str | None,
-    warned: bool,
-    is_one_batch: bool,
-) -> None:
-    accounts = [account(1, first), account(2, second)]
-    batches = [accounts] if is_one_batch else [[each] for each in accounts]
-    made = [event for batch in batches for event in events(ledger, processor, *batch)]
-    assert list(map(is_warned, made)) == [False, warned]
+def test_one_supply_point_on_two_live_accounts_is_a_warning(ledger: Ledger) -> None:
+    ends = [(None, "2099-12-31", True), ("2024-12-31", None, False), (None, "2024-12-31", False)]
+    for number, (is_one_batch, (first, second, warned)) in enumerate(product((True, False), ends)):
+        code = f"S{number}"  # accounts of other suppliers do not count
+        ledger.execute(supplier_stream(code), CreateSupplier(), at=now(), by="t")
+        accounts = [account(1, first) | {"import_supplier": code}, account(2, second) | {"import_supplier": code}]
+        batches = [accounts] if is_one_batch else [[each] for each in accounts]
+        processor = ImportProcessor(ledger, worker=lambda: 7)
+        made = [event for batch in batches for event in events(ledger, processor, *batch)]
+        assert list(map(is_warned, made)) == [False, warned], (first, second, is_one_batch)
 
 
 def test_it_ends_the_import_of_a_strict_supplier(ledger: Ledger, processor: ImportProcessor) -> None:

@@ -70,7 +70,10 @@ def is_connected(ledger: Ledger) -> bool:
         return False
 
 
-def test_a_read_only_node_is_an_unavailable_store_until_it_writes_again(database: PostgresUrls, ledger: Ledger) -> None:
+def test_a_read_only_node_is_an_unavailable_store_until_it_writes_again(
+    database: PostgresUrls, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eventstore.log.connecting.UNCHECKED_S", 0.1)
     assert is_appended(ledger, "supplier/BEFORE"), "the writer holds a connection"
     with read_only(database):
         wait_for(lambda: not is_appended(ledger, f"supplier/{now():%f}"), "appends are unavailable, and nothing else")

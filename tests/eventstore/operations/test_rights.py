@@ -131,26 +131,26 @@ def test_each_verb_that_is_not_declared_is_refused_to_the_role_itself(
 
 @pytest.mark.promise("database-role-each")
 @pytest.mark.parametrize("kind", ROLES)
-@pytest.mark.parametrize("topic", sorted(TOPICS.keys() - set(UNGUARDED)))
 def test_an_event_is_appended_by_the_roles_that_are_named_for_it(
-    sessions: dict[str, Connection[Any]], kind: str, topic: str
+    sessions: dict[str, Connection[Any]], kind: str
 ) -> None:
-    if (topic, ROLES[kind]) in APPENDERS:
-        sessions[kind].execute(_APPEND, (TOPICS[topic], topic))
-    else:
-        with pytest.raises(InsufficientPrivilege, match=f"may not append {topic}"):
+    for topic in sorted(TOPICS.keys() - set(UNGUARDED)):
+        if (topic, ROLES[kind]) in APPENDERS:
             sessions[kind].execute(_APPEND, (TOPICS[topic], topic))
+        else:
+            with pytest.raises(InsufficientPrivilege, match=f"may not append {topic}"):
+                sessions[kind].execute(_APPEND, (TOPICS[topic], topic))
 
 
 @pytest.mark.promise("database-role-each")
 @pytest.mark.parametrize("kind", ROLES)
-@pytest.mark.parametrize("topic", [*UNGUARDED, *sorted({topic for topic, _ in APPENDERS} - set(UNGUARDED))])
 def test_no_role_makes_a_key_irrevocable_by_an_event_of_another_kind(
-    sessions: dict[str, Connection[Any]], kind: str, topic: str
+    sessions: dict[str, Connection[Any]], kind: str
 ) -> None:
-    for prefix in {"organisation", "user", "owner-task", "importer"} - {TOPICS[topic]}:
-        with pytest.raises(InsufficientPrivilege, match=f"may not append {topic}"):
-            sessions[kind].execute(_APPEND, (prefix, topic))
+    for topic in {*UNGUARDED, *(topic for topic, _ in APPENDERS)}:
+        for prefix in {"organisation", "user", "owner-task", "importer"} - {TOPICS[topic]}:
+            with pytest.raises(InsufficientPrivilege, match=f"may not append {topic}"):
+                sessions[kind].execute(_APPEND, (prefix, topic))
 
 
 @pytest.mark.parametrize("topic", sorted(INERT))
@@ -252,10 +252,17 @@ FORBIDDEN = {
 
 
 @pytest.mark.promise("database-role-each")
-@pytest.mark.parametrize(("name", "kind"), [(name, kind) for name, row in FORBIDDEN.items() for kind in sorted(row[1])])
-def test_what_gives_power_is_refused(sessions: dict[str, Connection[Any]], kind: str, name: str) -> None:
-    with pytest.raises((InsufficientPrivilege, CheckViolation)):
-        sessions[kind].execute(FORBIDDEN[name][0])
+@pytest.mark.parametrize("kind", ROLES)
+def test_what_gives_power_is_refused(sessions: dict[str, Connection[Any]], kind: str) -> None:
+    allowed = []
+    for name, (statement, kinds) in FORBIDDEN.items():
+        if kind in kinds:
+            try:
+                sessions[kind].execute(statement)
+            except (InsufficientPrivilege, CheckViolation):
+                continue
+            allowed.append(name)
+    assert allowed == []
 
 
 @pytest.mark.promise("database-role-each")

@@ -37,9 +37,9 @@ def configure(ledger: Ledger, **settings: Any) -> None:
     ledger.execute(supplier_stream(SUPPLIER), ConfigureSupplier(**settings), at=now(), by="t")
 
 
-def processed(ledger: Ledger, processor: ImportProcessor) -> Any:
+def processed(ledger: Ledger, processor: ImportProcessor, number: int = 1) -> Any:
     """Process an import, and return its last event."""
-    stream = stage(ledger, an_account(SUPPLIER))
+    stream = stage(ledger, an_account(SUPPLIER, number))
     processor.process([stream])
     return ledger.history(stream)[-1].event
 
@@ -92,30 +92,28 @@ def test_an_operator_without_a_participant_ends_the_import_of_a_strict_supplier(
 
 
 @pytest.mark.promise("document-paths-below-supplier")
-@pytest.mark.parametrize(
-    ("check", "is_there", "ending"),
-    [
-        ("warn", False, ImportProcessed),
-        ("require", False, ImportErrored),
-        ("require", True, ImportProcessed),
-        ("off", False, ImportProcessed),
-    ],
-)
-def test_a_missing_document_is_named(
-    ledger: Ledger, processor: ImportProcessor, tmp_path: Path, check: Any, is_there: bool, ending: type[Any]
-) -> None:
+def test_a_missing_document_is_named(ledger: Ledger, processor: ImportProcessor, tmp_path: Path) -> None:
     import_participants(ledger)
-    configure(ledger, documents_root=tmp_path.as_uri(), documents_check=check)
-    if is_there:
-        for statement in an_account(SUPPLIER)["statements"]:
-            document = tmp_path / statement["statement_path"]
-            document.parent.mkdir(parents=True, exist_ok=True)
-            document.write_bytes(b"%PDF")
-    event = processed(ledger, processor)
-    assert isinstance(event, ending)
-    missing = event.problems if isinstance(event, ImportErrored) else event.warnings
     named = ("path_does_not_exist_in_file_store@statements.0.statement_path",)
-    assert missing == (() if is_there or check == "off" else named)
+    cases: list[tuple[Any, type[Any]]] = [
+        ("warn", ImportProcessed),
+        ("require", ImportErrored),
+        ("off", ImportProcessed),
+    ]
+    for number, (check, ending) in enumerate(cases, 1):
+        configure(ledger, documents_root=tmp_path.as_uri(), documents_check=check)
+        event = processed(ledger, processor, number)
+        assert isinstance(event, ending), check
+        missing = event.problems if isinstance(event, ImportErrored) else event.warnings
+        assert missing == (() if check == "off" else named)
+    for statement in an_account(SUPPLIER, 4)["statements"]:
+        document = tmp_path / statement["statement_path"]
+        document.parent.mkdir(parents=True, exist_ok=True)
+        document.write_bytes(b"%PDF")
+    configure(ledger, documents_check="require")
+    event = processed(ledger, processor, 4)
+    assert isinstance(event, ImportProcessed)
+    assert event.warnings == ()
 
 
 def test_an_account_exists_since_its_documents_were_looked_for(
@@ -143,22 +141,22 @@ def test_an_account_exists_since_its_documents_were_looked_for(
 
 
 @pytest.mark.promise("documents-fetched-only-places")
-@pytest.mark.parametrize(
-    ("places", "is_looked_at"),
-    [({}, False), ({"Mine": ["/other"]}, False), ({"Other": [""]}, False), ({"Mine": ["/other", ""]}, True)],
-)
 def test_documents_are_not_fetched_outside_the_places_of_the_organisation_that_has_set_the_root(
-    ledger: Ledger, tmp_path: Path, *, places: dict[str, list[str]], is_looked_at: bool
+    ledger: Ledger, processor: ImportProcessor, tmp_path: Path
 ) -> None:
     """Also if a place was removed after the root was set."""
     import_participants(ledger)
-    ledger.execute(supplier_stream(SUPPLIER), CreateSupplier(), at=now(), by="t")
     root = tmp_path.as_uri()
     configure(ledger, documents_root=root, documents_check="require", documents_organisation="Mine")
-    allowed = {name: [root + path for path in paths] for name, paths in places.items()}
-    event = processed(ledger, ImportProcessor(ledger, worker=lambda: 7, allowed_urls=allowed))
-    assert isinstance(event, ImportErrored if is_looked_at else ImportPostponed)
-    assert "document" in event.code if isinstance(event, ImportPostponed) else event.problems
+    foreign: list[dict[str, list[str]]] = [{}, {"Mine": [f"{root}/other"]}, {"Other": [root]}]
+    for number, allowed in enumerate(foreign, 1):
+        event = processed(ledger, ImportProcessor(ledger, worker=lambda: 7, allowed_urls=allowed), number)
+        assert isinstance(event, ImportPostponed), allowed
+        assert "document" in event.code
+    allowed = {"Mine": [f"{root}/other", root]}
+    event = processed(ledger, ImportProcessor(ledger, worker=lambda: 7, allowed_urls=allowed), 4)
+    assert isinstance(event, ImportErrored)
+    assert event.problems
 
 
 def test_a_link_leads_out_of_no_place(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from eventstore.log.follow import CHANNEL
 from eventstore.log.ledger import Ledger
 from tests.support.make import an_account
 from tests.support.messages import queued
-from tests.support.staging import SUPPLIER, stage
+from tests.support.staging import SUPPLIER, stage, stage_all
 from workers.broker import IMPORTS, MAILS, STREAMS_PER_MESSAGE, BrokerDispatcher, Queue, in_process_broker
 from workers.followers import fair_queue, sweeper
 from workers.followers import relay as relays
@@ -28,7 +28,7 @@ from workers.liveness import Liveness
 def test_the_relay_sends_messages_for_new_events_and_saves_its_position(
     ledger: Ledger, connection: psycopg.Connection[Any]
 ) -> None:
-    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 61)]
+    streams = stage_all(ledger, [an_account(SUPPLIER, number) for number in range(1, 61)])
     later = stage(ledger, an_account(SUPPLIER, 61), not_before=now() + timedelta(hours=1))
     broker = in_process_broker()
     relay = Relay(ledger, BrokerDispatcher(broker))
@@ -137,32 +137,25 @@ class Priority(Intake):
         return self._pauses.now < self._ends_at
 
 
-@pytest.mark.parametrize(
-    ("ends_at", "takes", "second_at"),
-    [(inf, True, YIELDING_S), (YIELDING_S / 4, True, YIELDING_S / 4), (inf, False, 0)],
-)
 def test_while_intake_has_priority_the_relay_sends_one_message_per_interval(
-    ledger: Ledger,
-    connection: psycopg.Connection[Any],
-    monkeypatch: pytest.MonkeyPatch,
-    ends_at: float,
-    takes: bool,
-    second_at: float,
+    ledger: Ledger, connection: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No message is sent before a worker has taken the last one. When intake pauses, all messages are sent."""
-    for number in range(1, STREAMS_PER_MESSAGE + 11):
-        stage(ledger, an_account(SUPPLIER, number))
-    pauses = Pauses(broker := in_process_broker(), takes=takes)
-    monkeypatch.setattr(pauses, "is_over", lambda: pauses.now >= 3 * YIELDING_S)
-    monkeypatch.setattr(relays, "time", pauses)
-    Relay(ledger, BrokerDispatcher(broker), intake=Priority(pauses, ends_at)).work(connection, pauses)
-    if not takes:
-        assert [len(streams) for streams in queued(broker)] == [STREAMS_PER_MESSAGE]
-        assert follow.checkpoint(connection, "relay") == STREAMS_PER_MESSAGE + 10, "waiting streams have their turn"
-        return
-    assert [len(streams) for _, streams in pauses.sent] == [STREAMS_PER_MESSAGE, 10]
-    assert pauses.sent[0][0] == 0.0
-    assert second_at <= pauses.sent[1][0] <= second_at + CHECK_EVERY_S
+    stage_all(ledger, [an_account(SUPPLIER, number) for number in range(1, STREAMS_PER_MESSAGE + 11)])
+    for ends_at, takes in ((inf, True), (YIELDING_S / 4, True), (inf, False)):
+        follow.set_checkpoint(connection, "relay", 0)
+        pauses = Pauses(broker := in_process_broker(), takes=takes)
+        monkeypatch.setattr(pauses, "is_over", lambda pauses=pauses: pauses.now >= 3 * YIELDING_S)
+        monkeypatch.setattr(relays, "time", pauses)
+        Relay(ledger, BrokerDispatcher(broker), intake=Priority(pauses, ends_at)).work(connection, pauses)
+        if takes:
+            assert [len(streams) for _, streams in pauses.sent] == [STREAMS_PER_MESSAGE, 10]
+            assert pauses.sent[0][0] == 0.0
+            second_at = min(ends_at, YIELDING_S)
+            assert second_at <= pauses.sent[1][0] <= second_at + CHECK_EVERY_S
+        else:
+            assert [len(streams) for streams in queued(broker)] == [STREAMS_PER_MESSAGE]
+            assert follow.checkpoint(connection, "relay") == STREAMS_PER_MESSAGE + 10, "waiting streams have their turn"
 
 
 def test_lost_streams_get_a_message_while_accounts_keep_arriving(
@@ -191,7 +184,7 @@ def test_streams_without_room_in_the_turns_get_one_message(
     """Also if the relay that had read the log has died."""
     monkeypatch.setattr("workers.followers.fair_queue.LANE", fair_queue.FEW)
     monkeypatch.setattr("workers.followers.sweeper.PART_INTERVAL_S", 0.0)
-    waiting = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 3 * fair_queue.FEW)]
+    waiting = stage_all(ledger, [an_account(SUPPLIER, number) for number in range(1, 3 * fair_queue.FEW)])
     stage(ledger, an_account(SUPPLIER, 3 * fair_queue.FEW), not_before=now() + timedelta(hours=1))
     pauses = Pauses(broker := in_process_broker())
     monkeypatch.setattr(pauses, "is_over", lambda: len(pauses.streams) >= len(waiting))
