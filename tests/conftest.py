@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import settings
 
 from embedded.folder import DataFolder
@@ -36,6 +37,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ["LC_ALL"] = "C.UTF-8"
 # A shell starts background jobs with Ctrl-C ignored, and programs inherit that: tests interrupt programs.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# A traceback that rich formats takes up to a second of CPU time.
+_RENDERER = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+structlog.configure(processors=[*structlog.get_config()["processors"][:-1], _RENDERER])
 
 __all__ = ["bucket", "filled_log", "log"]
 

@@ -31,7 +31,7 @@ from telemetry.otlp import OpenTelemetry
 from telemetry.spans import spans, trace_with
 from tests.support.databases import Admin
 from tests.support.make import an_account, changed, places, value_at
-from tests.support.staging import SUPPLIER, stage, status
+from tests.support.staging import SUPPLIER, stage, stage_all, status
 from workers.actors import process_imports, starting
 from workers.actors.completing import Completer, Ready
 from workers.actors.process_imports import ImportProcessor, traceparents
@@ -75,32 +75,26 @@ def test_an_import_becomes_platform_records_and_an_account_number(
     assert {str(row["ledger_balance"]) for row in joined} == {account["ledgers"][0]["ledger_balance"]}
 
 
-@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
-def test_an_import_whose_moments_stand_at_the_ends_of_the_calendar_is_processed(
-    ledger: Ledger, processor: ImportProcessor, connection: psycopg.Connection[Any], moment: str
+def test_imports_whose_moments_stand_at_the_ends_of_the_calendar_are_processed_and_no_earlier_ones(
+    ledger: Ledger, processor: ImportProcessor, connection: psycopg.Connection[Any]
 ) -> None:
-    account = an_account(SUPPLIER)
-    for path in places(account):
-        if isinstance(value := value_at(account, path), str) and re.match(r"\d{4}-\d\d-\d\dT", value):
-            account = changed(account, ... if path[-1] == "signed_at" else moment, *path)
-    stream = stage(ledger, account)
-    processor.process([stream])
-    assert status(ledger, stream) == "PROCESSED"
-    [row] = connection.execute("SELECT min(read_at) AS least, max(read_at) AS most FROM platform.reading").fetchall()
-    assert row["least"] == row["most"] == datetime.fromisoformat(moment)
-
-
-def test_an_import_with_a_moment_before_year_1_in_utc_fails_with_that_field_named(
-    ledger: Ledger, processor: ImportProcessor
-) -> None:
-    """Intake refuses such an import. One from an earlier version fails, and the others of its batch are processed."""
-    early = changed(an_account(SUPPLIER, 1), "0001-01-01T00:00:00+01:00", "notes", 0, "created_at")
-    streams = [stage(ledger, early), stage(ledger, an_account(SUPPLIER, 2))]
-    processor.process(streams)
-    failed = ledger.history(streams[0])[-1].event
+    """Intake refuses a moment before year 1 in UTC. An import from an earlier version fails with its field named."""
+    ends, accounts = ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"], []
+    for number, moment in enumerate(ends, 1):
+        account = an_account(SUPPLIER, number)
+        for path in places(account):
+            if isinstance(value := value_at(account, path), str) and re.match(r"\d{4}-\d\d-\d\dT", value):
+                account = changed(account, ... if path[-1] == "signed_at" else moment, *path)
+        accounts.append(account)
+    early = changed(an_account(SUPPLIER, 3), "0001-01-01T00:00:00+01:00", "notes", 0, "created_at")
+    *streams, failing = stage_all(ledger, [*accounts, early])
+    processor.process([failing, *streams])
+    assert {status(ledger, stream) for stream in streams} == {"PROCESSED"}
+    rows = connection.execute("SELECT DISTINCT read_at FROM platform.reading ORDER BY 1").fetchall()
+    assert [row["read_at"] for row in rows] == [*map(datetime.fromisoformat, ends)]
+    failed = ledger.history(failing)[-1].event
     assert isinstance(failed, ImportErrored)
     assert "invalid@notes.0.created_at" in failed.problems
-    assert status(ledger, streams[1]) == "PROCESSED"
 
 
 def test_imports_with_large_payloads_are_processed_in_pieces(
@@ -162,7 +156,7 @@ def test_imports_that_were_ended_meanwhile_stay_as_they_are(
 def test_a_message_that_comes_twice_makes_one_account(
     ledger: Ledger, processor: ImportProcessor, connection: psycopg.Connection[Any]
 ) -> None:
-    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 21)]
+    streams = stage_all(ledger, [an_account(SUPPLIER, number) for number in range(1, 21)])
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(processor.process, [streams] * 4))
     processor.process(streams)
@@ -207,25 +201,29 @@ def test_an_account_that_the_platforms_tables_refuse_affects_no_other(
     assert len({ledger.history(stream)[-1].recorded_at for stream in streams}) < 5, "in few transactions"
 
 
-@pytest.mark.parametrize("place", ["references_of", "undated_rows_of"])
 def test_an_unexpected_failure_postpones_its_own_import(
-    ledger: Ledger, processor: ImportProcessor, monkeypatch: pytest.MonkeyPatch, place: str
+    ledger: Ledger, processor: ImportProcessor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 4)]
-    bad = stage(ledger, an_account(SUPPLIER, 4))
-    works = getattr(process_imports, place)
+    streams = stage_all(ledger, [an_account(SUPPLIER, number) for number in range(1, 6)])
 
-    def fail_for_one(account: Account, *arguments: Any, **named: Any) -> Any:
-        if account.external_account_number == an_account(SUPPLIER, 4)["external_account_number"]:
-            raise ArithmeticError("a bug")
-        return works(account, *arguments, **named)
+    def fail_for(number: int, place: str) -> None:
+        works, external = getattr(process_imports, place), an_account(SUPPLIER, number)["external_account_number"]
 
-    monkeypatch.setattr(process_imports, place, fail_for_one)
-    processor.process([*streams[:1], bad, *streams[1:]])
-    assert {status(ledger, stream) for stream in streams} == {"PROCESSED"}
-    postponed = ledger.history(bad)[-1].event
-    assert isinstance(postponed, ImportPostponed)
-    assert (postponed.code, postponed.due_at > now()) == ("processing_failed", True)
+        def work(account: Account, *arguments: Any, **named: Any) -> Any:
+            if account.external_account_number == external:
+                raise ArithmeticError("a bug")
+            return works(account, *arguments, **named)
+
+        monkeypatch.setattr(process_imports, place, work)
+
+    fail_for(2, "references_of")
+    fail_for(4, "undated_rows_of")
+    processor.process(streams)
+    assert {status(ledger, stream) for stream in streams[::2]} == {"PROCESSED"}
+    for bad in streams[1::2]:
+        recorded = ledger.history(bad)[-1]
+        assert isinstance(recorded.event, ImportPostponed)
+        assert (recorded.event.code, recorded.event.due_at > recorded.recorded_at) == ("processing_failed", True)
 
 
 def test_a_dry_run_does_everything_and_leaves_nothing(
