@@ -98,7 +98,9 @@ def payloads(connection: Admin) -> list[Any]:
 
 
 @pytest.mark.promise("finished-supplier-s-payloads")
-def test_payloads_are_detached_and_come_back_as_they_were(place: Path, admin: Admin) -> None:
+def test_payloads_are_detached_and_come_back_as_they_were(
+    place: Path, admin: Admin, ledger: Ledger, bucket: str
+) -> None:
     before = payloads(admin)
     assert len(before) == ACCOUNTS + 1
     said = typed("archive", SUPPLIER, "--to", place.as_uri())
@@ -110,6 +112,12 @@ def test_payloads_are_detached_and_come_back_as_they_were(place: Path, admin: Ad
     assert "is not archived" in typed("archive", "attach", SUPPLIER)
     assert "is not archived" in typed("archive", "verify", SUPPLIER, code=1)
     assert typed("verify", "--all").count("DETACHED") == 0
+    follow(ledger)
+    typed("archive", SUPPLIER, "--to", f"{bucket}/archives")
+    assert payloads(admin) == []
+    assert f"{bucket}/archives/{SUPPLIER}-" in typed("archive", "verify", SUPPLIER)
+    typed("archive", "attach", SUPPLIER)
+    assert payloads(admin) == before
 
 
 @pytest.mark.promise("payload-log-says-lie")
@@ -219,30 +227,31 @@ class Killed(BaseException):
 
 
 @pytest.mark.promise("finished-supplier-s-payloads")
-@pytest.mark.parametrize("step", ["put", "execute", "detach"])
 def test_an_archiving_that_is_killed_loses_nothing_and_goes_on(
-    place: Path, admin: Admin, monkeypatch: pytest.MonkeyPatch, step: str
+    place: Path, admin: Admin, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = payloads(admin)
+    steps: list[tuple[str, Any]] = [("put", obstore), ("execute", Ledger), ("detach", archiving)]
+    for step, target in steps:
 
-    def killed(*_: Any, **__: Any) -> None:
-        if step == "detach":  # in the middle of it
-            admin.execute("DELETE FROM payloads WHERE stream LIKE %s", (f"%{EXTERNALS[0]}",))
-        raise Killed
+        def killed(*_: Any, step: str = step, **__: Any) -> None:
+            if step == "detach":  # in the middle of it
+                admin.execute("DELETE FROM payloads WHERE stream LIKE %s", (f"%{EXTERNALS[0]}",))
+            raise Killed
 
-    target: Any = {"put": obstore, "execute": Ledger, "detach": archiving}[step]
-    with monkeypatch.context() as patched:
-        patched.setattr(target, step, killed)
-        with pytest.raises(Killed):
-            CliRunner().invoke(importledger, ["archive", SUPPLIER, "--to", place.as_uri()])
-    if step != "detach":
+        with monkeypatch.context() as patched:
+            patched.setattr(target, step, killed)
+            with pytest.raises(Killed):
+                CliRunner().invoke(importledger, ["archive", SUPPLIER, "--to", place.as_uri()])
+        if step != "detach":
+            assert payloads(admin) == before
+        typed("seal")
+        typed("verify", "--all")
+        typed("archive", SUPPLIER, "--to", place.as_uri())
+        assert payloads(admin) == []
+        typed("archive", "attach", SUPPLIER)
         assert payloads(admin) == before
-    typed("seal")
-    typed("verify", "--all")
-    typed("archive", SUPPLIER, "--to", place.as_uri())
-    assert payloads(admin) == []
-    typed("archive", "attach", SUPPLIER)
-    assert payloads(admin) == before
+        follow(ledger)
 
 
 @pytest.mark.promise("supplier-one-archive-time")
@@ -323,16 +332,6 @@ def test_an_import_whose_payload_is_archived_says_so_when_it_is_retried(place: P
     ledger.execute(stream, RetryImport(), at=now(), by="t")
     processor.process([stream])
     assert isinstance(ledger.history(stream)[-1].event, ImportProcessed)
-
-
-@pytest.mark.promise("finished-supplier-s-payloads")
-def test_an_archive_lies_in_an_object_store(place: Path, admin: Admin, bucket: str) -> None:
-    before = payloads(admin)
-    typed("archive", SUPPLIER, "--to", f"{bucket}/archives")
-    assert payloads(admin) == []
-    assert f"{bucket}/archives/{SUPPLIER}-" in typed("archive", "verify", SUPPLIER)
-    typed("archive", "attach", SUPPLIER)
-    assert payloads(admin) == before
 
 
 def test_an_archive_that_is_away_or_another_is_named(place: Path) -> None:
