@@ -87,18 +87,14 @@ def command_of(event: Event, state: Any) -> Command:
     kind = _COMMANDS[type(event)]
     if getattr(event, "code", None) == EXHAUSTED:
         kind = customer_mail.StartMail if isinstance(event, customer_mail.MailFailed) else import_process.StartImport
-    fields = {name: getattr(event, name) for name in kind.__struct_fields__ if hasattr(event, name)}
-    if "start" in kind.__struct_fields__:  # the event names its attempt, the command its start
-        fields["start"] = state.start if event.attempt == state.attempt else 0  # type: ignore[attr-defined]
+    fields = {name: getattr(event, name, None) for name in kind.__struct_fields__}  # None decides nothing
+    if "start" in fields:  # the event names its attempt, the command its start
+        fields["start"] = state.start if event.attempt == state.attempt else None  # type: ignore[attr-defined]
     match event:
-        case import_process.DryRunSucceeded():
-            fields["account_number"] = ""
         case owner_task.OwnerTaskFinished() | owner_task.OwnerTaskFailed():
             fields["attempt"] = state.attempts
         case post_account.RecordCancellationChanged():
             fields["content_sha256"] = state.content_sha256
         case _ if kind in (import_process.StartImport, customer_mail.StartMail):
-            fields |= {"max_attempts": event.attempt - getattr(state, "earlier", 0)}  # type: ignore[attr-defined]
-            if getattr(event, "code", None) == EXHAUSTED:
-                fields |= {"worker": 0, "lease_until": None}
+            fields["max_attempts"] = event.attempt - getattr(state, "earlier", 0)  # type: ignore[attr-defined]
     return kind(**fields)

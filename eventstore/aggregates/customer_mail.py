@@ -163,12 +163,12 @@ def evolve(mail: CustomerMail, event: MailEvent) -> CustomerMail:
             return CustomerMail(status="REQUESTED", requested=event, attempt=mail.attempt, earlier=mail.attempt)
         case MailStarted(attempt=attempt):
             return replace(mail, status="SENDING", attempt=attempt, due_at=None)
-        case MailPostponed(attempt=attempt, due_at=due_at):
-            return replace(mail, status="REQUESTED", attempt=attempt, due_at=due_at)
-        case MailDelivered(attempt=attempt):
-            return replace(mail, status="DELIVERED", attempt=attempt, due_at=None)
-        case MailFailed(attempt=attempt):
-            return replace(mail, status="FAILED", attempt=attempt, due_at=None)
+        case MailPostponed(due_at=due_at):
+            return replace(mail, status="REQUESTED", due_at=due_at)
+        case MailDelivered():
+            return replace(mail, status="DELIVERED")
+        case MailFailed():
+            return replace(mail, status="FAILED", due_at=None)
         case MailCancelled():
             return replace(mail, status="CANCELLED", due_at=None)
         case _:

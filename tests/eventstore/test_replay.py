@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from eventstore.aggregates import customer_mail, post_account, supplier
+from eventstore.aggregates import customer_mail, owner_task, post_account, supplier
 from eventstore.aggregates.aggregate import Event
 from eventstore.aggregates.import_process import ImportErrored, ImportProcessed, stream_of
 from eventstore.errors import Refused
@@ -72,12 +73,24 @@ CANCELLED = post_account.RecordCancellationChanged(
         ("supplier/S", [supplier.SupplierCreated(), supplier.SupplierStatusChanged(status="paused")]),
         ("delivery-note/S/1/x", [IMPORTED, CANCELLED]),
         (
+            "owner-task/t",
+            [
+                owner_task.OwnerTaskRequested(kind="heal", arguments={}, user="u"),
+                owner_task.OwnerTaskStarted(attempt=1),
+                owner_task.OwnerTaskFinished(),
+            ],
+        ),
+        (
             "customer-mail/S/1",
             [
                 REQUESTED,
                 customer_mail.MailStarted(attempt=1, worker=1, lease_until=LEASE_UNTIL),
                 customer_mail.MailPostponed(attempt=1, code="smtp_unavailable", due_at=NOON),
                 customer_mail.MailFailed(attempt=1, code="attempts_exhausted"),
+                replace(REQUESTED, account_number="A-2"),
+                customer_mail.MailStarted(attempt=2, worker=1, lease_until=LEASE_UNTIL),
+                customer_mail.MailPostponed(attempt=2, code="smtp_unavailable", due_at=NOON),
+                customer_mail.MailFailed(attempt=2, code="attempts_exhausted"),
             ],
         ),
         (

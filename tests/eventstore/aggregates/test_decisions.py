@@ -54,6 +54,7 @@ from eventstore.aggregates.owner_task import (
     FinishOwnerTask,
     OwnerTaskFailed,
     OwnerTaskFinished,
+    OwnerTaskRejected,
     OwnerTaskRequested,
     OwnerTaskStarted,
     OwnerTaskState,
@@ -309,6 +310,7 @@ MAILS: list[Row] = [
     *[(CUSTOMER_MAIL, [ASKED, SENDING, DROPPED], late, None) for late, _ in OUTCOMES[1:]],
     (CUSTOMER_MAIL, [*NEXT_ASKED], SEND, SENDING_AGAIN),
     (CUSTOMER_MAIL, [*NEXT_ASKED, SENDING_AGAIN], OUTCOMES[0][0], IllegalTransition),
+    (CUSTOMER_MAIL, [*NEXT_ASKED, *LATER_TRIES[:2]], SEND, replace(SENDING, attempt=3)),
     (CUSTOMER_MAIL, [*NEXT_ASKED, *LATER_TRIES], SEND, MailFailed(attempt=4, code="attempts_exhausted")),
     (CUSTOMER_MAIL, [ASKED], SEND, SENDING),
     (CUSTOMER_MAIL, [ASKED, SENDING], SEND, None),
@@ -447,13 +449,17 @@ def test_an_event_carries_the_fields_that_its_command_names() -> None:
 @pytest.mark.parametrize(
     ("aggregate", "history", "state"),
     [
-        (CUSTOMER_MAIL, [ASKED, SENDING], CustomerMail(status="SENDING", requested=ASKED, attempt=1)),
+        (
+            CUSTOMER_MAIL,
+            [ASKED, SENDING, WAITS, SENDING_AGAIN],
+            CustomerMail(status="SENDING", requested=ASKED, attempt=2),
+        ),
         (
             CUSTOMER_MAIL,
             [ASKED, SENDING, WAITS],
             CustomerMail(status="REQUESTED", requested=ASKED, attempt=1, due_at=NOON),
         ),
-        (CUSTOMER_MAIL, [ASKED, SENDING, DROPPED], CustomerMail(status="CANCELLED", requested=ASKED, attempt=1)),
+        (CUSTOMER_MAIL, [ASKED, SENDING, WAITS, DROPPED], CustomerMail(status="CANCELLED", requested=ASKED, attempt=1)),
         (
             CUSTOMER_MAIL,
             NEXT_ASKED,
@@ -462,13 +468,14 @@ def test_an_event_carries_the_fields_that_its_command_names() -> None:
         (CUSTOMER_MAIL, [ASKED, SENDING, SENT_TO], CustomerMail(status="DELIVERED", requested=ASKED, attempt=1)),
         (
             CUSTOMER_MAIL,
-            [ASKED, SENDING, MailFailed(attempt=1, code="c")],
+            [ASKED, SENDING, WAITS, MailFailed(attempt=1, code="c")],
             CustomerMail(status="FAILED", requested=ASKED, attempt=1),
         ),
         (ORGANISATION, [replace(KEY, key_id="l"), KEY, VOID], Organisation(valid=frozenset("l"), void=frozenset("k"))),
         (ORGANISATION, [replace(VOID, key_id="l"), VOID], Organisation(void=frozenset("kl"))),
         (ORGANISATION, [replace(HELD, key_id="l"), HELD], Organisation(unconfirmed=frozenset("kl"))),
         (OWNER_TASK, [REQUESTED_TASK, TRIED[0], REQUESTED_TASK], OwnerTaskState(status="running", attempts=1)),
+        (OWNER_TASK, [OwnerTaskRejected(user="v")], OwnerTaskState(status="rejected")),
         (INVOICE, [replace(RECORD, is_cancelled=True)], replace(after(INVOICE, RECORD), is_cancelled=True)),
         (INVOICE, [RECORD], Record(payload_sha256=DIGEST, content_sha256=DIGEST, cancellation_sha256="n")),
         (
@@ -535,14 +542,16 @@ def test_a_request_to_the_relay_is_authentic_as_it_was_made_only() -> None:
     def mac(*parts: Any) -> str:
         return repr(parts)
 
-    made = event_of(OwnerTaskRequested, owner_task.with_mac(replace(REQUEST_TASK, requested_at=NOON), "t", mac))
+    request = replace(REQUEST_TASK, requested_at=NOON, preview={"revertible": 2, "released": 1})
+    made = event_of(OwnerTaskRequested, owner_task.with_mac(request, "t", mac))
 
     def is_authentic(request: OwnerTaskRequested, task_id: str = "t") -> bool:
         return owner_task.is_authentic(request, task_id, lambda given, *parts: bool(given == mac(*parts)))
 
     assert made.mac.startswith("('owner task', 't', ")
     assert is_authentic(made)
-    assert is_authentic(replace(made, arguments=dict(reversed(made.arguments.items()))))
+    for name in ("arguments", "preview"):
+        assert is_authentic(replace(made, **{name: dict(reversed(getattr(made, name).items()))}))
     assert not is_authentic(made, "other")
     for name, value in {"kind": "erase", "arguments": {}, "user": "v", "session": "s", "reason": "q"}.items():
         assert not is_authentic(replace(made, **{name: value})), name

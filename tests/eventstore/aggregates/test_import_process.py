@@ -171,6 +171,10 @@ def test_a_command_has_its_event_or_none_or_is_refused(
         assert (refused.value.status, refused.value.command) == (process.status, type(command).__name__)
     if isinstance(refused.value, AlreadyImported):
         assert refused.value.account_number == process.account_number
+    if isinstance(refused.value, AccountFollowed):
+        assert isinstance(command, RevertImport)
+        reason = "erasure" if process.is_erased else command.followed_by or "other_run"
+        assert refused.value.followed_by == reason
 
 
 @pytest.mark.promise("accepted-creation-created-dry", "dry-run-never-displaces")

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 from functools import reduce
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -11,13 +11,16 @@ from msgspec.structs import replace
 
 from eventstore.aggregates.aggregate import Command, Event, event_of
 from eventstore.aggregates.owner_task import (
+    KEY_PREFIX,
     OWNER_TASK,
+    SECOND_PERSON,
     ApproveOwnerTask,
     FailOwnerTask,
     FinishOwnerTask,
     OwnerTaskApproved,
     OwnerTaskFailed,
     OwnerTaskFinished,
+    OwnerTaskKind,
     OwnerTaskRejected,
     OwnerTaskRequested,
     OwnerTaskStarted,
@@ -153,3 +156,10 @@ def test_an_approval_that_was_not_made_by_the_api_for_this_request_does_not_coun
 
 def test_a_person_of_the_command_line_has_a_name_and_a_user_an_id() -> None:
     assert (actor_of("operator:anna"), actor_of("u_1")) == ("operator:anna", "user:u_1")
+    assert actor_of(f"{KEY_PREFIX}k_1") == "user:key:k_1"
+
+
+def test_the_actions_of_the_setting_are_kinds_of_tasks() -> None:
+    assert " ".join(SECOND_PERSON) == "revert release erase complete switch retry cancel"
+    assert [kind.removeprefix("projection_") for kind in SECOND_PERSON.values()] == [*SECOND_PERSON]
+    assert {*SECOND_PERSON.values()} <= {*get_args(OwnerTaskKind)}
