@@ -80,7 +80,7 @@ def sent_submission_in_steps(body: bytes, *, with_digest: bool = False) -> Steps
             return Submission(bare[0], _DEFAULT_TASK, (), bare[1])
         account, shape_errors = SENT_ACCOUNT.shape.examine(body)
         return Submission(account, _DEFAULT_TASK, tuple(shape_errors))
-    if (decoded := (yield from SENT_WRAPPED_ACCOUNT.decode_in_steps(body))) is not None:
+    if (decoded := (yield from SENT_WRAPPED_ACCOUNT.decode_in_steps(body, with_digest=False))) is not None:
         return Submission(decoded[0].payload, _task_with_defaults(decoded[0].task_params))
     wrapped, shape_errors = SENT_WRAPPED_ACCOUNT.shape.examine(body)
     return Submission(

@@ -18,7 +18,7 @@ from schemas.base import Wire
 from schemas.reading.decimals import Field, are_decimals_valid, derived, retyped, with_unchecked_decimals
 from schemas.reading.nesting import is_read_shallow
 from schemas.reading.shape import LARGE_BYTES, Shape, exact_number
-from system.steps import Steps, finish_steps
+from system.steps import Steps
 
 T = TypeVar("T")
 
@@ -68,12 +68,7 @@ class SentShape(Generic[T]):
         unchecked: type[T] = with_unchecked_decimals(self.shape.wire_type)  # type: ignore[arg-type]
         self._decode: Callable[[bytes], T] = msgspec.json.Decoder(unchecked, float_hook=exact_number).decode
 
-    def decode(self, body: bytes) -> T | None:
-        """Return the value of `decode_in_steps`, without a digest."""
-        read = finish_steps(self.decode_in_steps(body))
-        return read[0] if read is not None else None
-
-    def decode_in_steps(self, body: bytes, *, with_digest: bool = False) -> Steps[tuple[T, bytes] | None]:
+    def decode_in_steps(self, body: bytes, *, with_digest: bool) -> Steps[tuple[T, bytes] | None]:
         """Return the value of the body and the SHA-256 of its canonical form (b"" if not `with_digest`).
 
         Return None if the body does not fit, or if `Shape.examine` must read it. Because a decoder drops all except the

@@ -42,11 +42,8 @@ def derived(wire_type: type[T], change: Callable[[msgspec.structs.FieldInfo], Fi
         wire_type.__name__,
         [change(field) for field in msgspec.structs.fields(wire_type)],  # type: ignore[arg-type]
         bases=(wire_type,),
-        module=wire_type.__module__,
         frozen=True,
         kw_only=True,
-        gc=False,
-        forbid_unknown_fields=True,
         omit_defaults=omits,
     )
 
@@ -63,7 +60,7 @@ def retyped(hint: Any, change: Callable[[Any], Any]) -> Any:
         return changed
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return Annotated[(retyped(arguments[0], change), *arguments[1:])]
+        return Annotated[(retyped(arguments[0], change), *hint.__metadata__)]
     if origin is tuple:
         return tuple.__class_getitem__((retyped(arguments[0], change), ...))
     if type(None) in arguments or UnsetType in arguments:
