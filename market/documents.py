@@ -5,7 +5,7 @@ from collections.abc import Collection
 from urllib.parse import unquote
 
 _MAX_DECODINGS = 3
-_ROOT = re.compile(r"(?:(?=file:///)|(?!file:))([a-z0-9]+)://([A-Za-z0-9._-]*)(/[^?#]*)?\Z")
+_ROOT = re.compile(r"(?:(?=file:///)|(?!file:))([a-z0-9]+)://([A-Za-z0-9._-]*)((?:/[^?#]*)?)\Z")
 _PLAIN = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9_. -]*/)*[A-Za-z0-9_-][A-Za-z0-9_. -]*\Z")
 """Paths that need no further check: steps begin with a letter or digit and have no percent signs."""
 
@@ -45,8 +45,10 @@ def is_root_below(root: str, prefixes: Collection[str]) -> bool:
 def _steps_of(url: str) -> list[str]:
     """Return scheme, bucket and folders of a URL, [] for an ambiguous one."""
     match = _ROOT.match(url)
-    path = unquote(match[3] or "") if match else ""
+    if match is None:
+        return []
+    path = unquote(match[3])
     steps = [step for step in path.split("/") if step]
-    if match is None or "%" in path or "\\" in path or not path.isprintable() or {".", ".."}.intersection(steps):
+    if "%" in path or (steps and not _stays_below(path)):
         return []
     return [match[1], match[2], *steps]

@@ -32,8 +32,6 @@ def follow_each_other(periods: Sequence[Any], gaps_until: date) -> bool:
 
     A gap that ends by `gaps_until` is allowed. Only the last agreement may have no end.
     """
-    if len(periods) < 2:
-        return True
     in_order = sorted(periods, key=attrgetter("effective_from"))
     return all(
         _is_adjacent(earlier.effective_to, later.effective_from, gaps_until) for earlier, later in pairwise(in_order)

@@ -163,8 +163,6 @@ def _runs_forward(register: Register) -> bool:
     A turnover is assumed if the consumption is then less than half of the register's capacity.
     """
     readings, digits = register.readings, register.digits
-    if len(readings) < 2:
-        return True
     for earlier, later in pairwise(readings):
         if later.read_at < earlier.read_at or float(later.value) <= float(earlier.value):
             break

@@ -12,7 +12,6 @@ from itertools import repeat
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import UNSET
 
 from schemas.base import Problem, Wire
 from schemas.reading.field_names import named
@@ -187,7 +186,7 @@ class RuleBook:
 
         It is compiled at its first use, because most verbs of the command line check no account.
         """
-        names: dict[str, Any] = {"UNSET": UNSET}
+        names: dict[str, Any] = {}
         lines = ["def holds(v0, now):", *_unbroken(self._root, 0, names), "    return True"]
         return _function("holds", lines, names)
 
@@ -252,7 +251,7 @@ def _readable_paths(problems: Sequence[Problem]) -> Callable[..., bool]:
 
 
 def _compiled(root: _PathNode) -> Callable[..., None]:
-    names: dict[str, Any] = {"UNSET": UNSET}
+    names: dict[str, Any] = {}
     lines = ["def apply(v0, now, broken, check_time, is_readable):"]
     _write_checks(root, 0, (), lines, names)
     return _function("apply", lines, names)

@@ -54,9 +54,9 @@ class SubmissionCheck(msgspec.Struct, frozen=True):
     """Result of a check. Problems refuse the submission; warnings and paths of dropped fields are recorded with it."""
 
     submission: Submission
-    problems: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
-    dropped_fields: tuple[str, ...] = ()
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+    dropped_fields: tuple[str, ...]
 
 
 def check_submission(
@@ -73,12 +73,10 @@ def check_submission_in_steps(
 
     Raises TooMuchWork if the rules exceed their limit of CPU time, except for PROCESS.
     """
-    shape_errors, dropped = without_dropped(submission.shape_errors, terms) if submission.shape_errors else ((), ())
+    shape_errors, dropped = without_dropped(submission.shape_errors, terms)
     within_s = math.inf if occasion is Occasion.PROCESS else within_s
     breaches = yield from market.check_in_steps(submission.account, at, shape_errors, within_s=within_s)
     task = _task_problems(submission.task, terms, at, occasion)
-    if not breaches:
-        return SubmissionCheck(submission, (*shape_errors, *task), (), dropped)
     errors = [b.problem for b in breaches if terms.is_strict or b.severity is Severity.ERROR]
     warnings = [b.problem for b in breaches if not terms.is_strict and b.severity is Severity.WARNING]
     return SubmissionCheck(submission, (*shape_errors, *errors, *task), tuple(warnings), dropped)

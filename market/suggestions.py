@@ -38,17 +38,19 @@ _DATES = (
     re.compile(r"(?P<month>[0-9]{1,2})/(?P<day>[0-9]{1,2})/(?P<year>[0-9]{4})\Z"),
     re.compile(r"(?P<year>[0-9]{4})(?P<month>[0-9]{2})(?P<day>[0-9]{2})\Z"),
 )
+_Name = tuple[str, str]
+"""Path and code of a problem."""
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 _decode = msgspec.json.Decoder(float_hook=exact_number).decode
 
 
 class _Remedy(NamedTuple):
-    """A way to correct values: its name, the fields it is for, the values to try, and the sentence for people."""
+    """A way to correct values: its name, its fields (None: any), the values to try, and the sentence for people."""
 
     name: str
-    fields: frozenset[str]
+    fields: frozenset[str] | None
     values: Callable[[str, Any], Iterable[str]]
-    """Yields values to try for a wrong value and the object that has it.
+    """Yields values to try for a wrong value without outer blanks, and the object that has it.
 
     For a metering location, the object is the supply point.
     """
@@ -59,13 +61,13 @@ def with_suggestions(
     body: bytes, problems: Sequence[Problem], terms: Terms, at: datetime, occasion: Occasion
 ) -> list[Problem]:
     """Return the problems of a body. A problem with a safe correction is returned as `SuggestedProblem`."""
-    most = min(MOST_VALUES, MOST_BYTES // max(1, len(body)))
+    most = min(MOST_VALUES, MOST_BYTES // len(body))
     if not most or not problems:
         return [*problems]
 
-    def names_of(changed: bytes) -> set[tuple[str, str]] | None:
+    def names_of(changed: bytes) -> set[_Name] | None:
         try:
-            check = check_submission(sent_submission(changed), terms, at, occasion)
+            check = check_submission(sent_submission(changed), terms, at, occasion=occasion)
         except (NotJson, TooMuchWork):
             return None
         found = (*check.problems, *check.warnings)
@@ -75,19 +77,19 @@ def with_suggestions(
     if before is None:
         return [*problems]
     result, tried = list[Problem](), 0
-    account = body
+    account, remaining = body, before
     for problem in problems:
-        suggestion = None
-        for changed, candidate in _candidates(body, problem) if (problem.attr, problem.code) in before else ():
+        name, suggestion = (problem.attr, problem.code), None
+        for changed, candidate in _candidates(body, problem) if name in remaining else ():
             if tried == most:
                 break
             tried += 1
-            after = names_of(changed)
-            if after is not None and after <= before - {(problem.attr, problem.code)}:
-                together = applied(account, problem.attr, candidate.value)
-                if account is not body and not _is_better(names_of(together), names_of(account)):
-                    continue
-                suggestion, account = candidate, together
+            if _fewer(before, names_of(changed), name) is None:
+                continue
+            corrected = applied(account, problem.attr, candidate.value)
+            together = _fewer(remaining, names_of(corrected), name)
+            if together is not None:
+                suggestion, account, remaining = candidate, corrected, together
                 break
         result.append(
             problem
@@ -105,9 +107,9 @@ def applied(body: bytes, attr: str, value: str) -> bytes:
     return _encode(content)
 
 
-def _is_better(after: set[tuple[str, str]] | None, before: set[tuple[str, str]] | None) -> bool:
-    """Return True if the corrected body has fewer problems, and no new problem."""
-    return after is not None and before is not None and after < before
+def _fewer(before: set[_Name], after: set[_Name] | None, removed: _Name) -> set[_Name] | None:
+    """Return the problems after a correction, if it removes the problem and adds no other; None otherwise."""
+    return after if after is not None and after <= before - {removed} else None
 
 
 def _candidates(body: bytes, problem: Problem) -> Iterator[tuple[bytes, Suggestion]]:
@@ -119,27 +121,24 @@ def _candidates(body: bytes, problem: Problem) -> Iterator[tuple[bytes, Suggesti
         wrong = holder[step]
     except (KeyError, IndexError, ValueError, TypeError):
         return
-    if isinstance(wrong, bool) or not isinstance(wrong, str | int) or len(str(wrong)) > 512:
+    if type(wrong) not in (str, int) or len(str(wrong)) > 512:
         return
+    text = str(wrong).strip(_BLANKS)
     for remedy in _REMEDIES:
-        if not remedy.fields or step in remedy.fields:
+        if remedy.fields is None or step in remedy.fields:
             point = _holder(whole, problem.attr.rsplit(".", 2)[0])[0] if step == "melo_number" else holder
-            for value in remedy.values(str(wrong), point):
+            for value in remedy.values(text, point):
                 if value and value != wrong:
                     holder[step] = value
                     yield _encode(content), Suggestion(remedy.name, value, remedy.sentence)
-                    holder[step] = wrong
 
 
-def _holder(account: Any, attr: str) -> tuple[Any, Any]:
-    """Return the object or array that has the value at a path, and the last step of the path.
-
-    Raises KeyError, IndexError, …
-    """
+def _holder(account: Any, attr: str) -> tuple[Any, str]:
+    """Return the object that has the value at a path, and the last step of the path. Raises KeyError, IndexError, …"""
     *above, last = attr.split(".")
     for step in above:
         account = account[int(step)] if isinstance(account, list) else account[step]
-    return account, int(last) if isinstance(account, list) else last
+    return account, last
 
 
 def _phones(text: str, holder: Any) -> Iterator[str]:
@@ -165,32 +164,30 @@ def _ibans(text: str, holder: Any) -> Iterator[str]:
 
 def _postcodes(text: str, holder: Any) -> Iterator[str]:
     """Yield five digits. A postcode of four digits in a German address has lost its leading zero."""
-    if match := _POSTCODE.match(text.strip(_BLANKS)):
+    if match := _POSTCODE.match(text):
         yield match.group(1).zfill(5)
 
 
 def _market_locations(text: str, holder: Any) -> Iterator[str]:
     """Yield the digits of the value, or the number of the only metering location if MaLo-ID and MeLo-ID are swapped."""
     yield _SEPARATORS.sub("", text)
-    melos = holder.get("melos") if isinstance(holder, dict) else None
-    if isinstance(melos, list) and len(melos) == 1 and isinstance(melos[0], dict) and is_metering_location_id(text):
-        other = melos[0].get("melo_number")
-        if isinstance(other, str) and is_market_location_id(other):
+    match holder:
+        case {"melos": [{"melo_number": str(other)}]} if is_metering_location_id(text) and is_market_location_id(other):
             yield other
 
 
 def _metering_locations(text: str, holder: Any) -> Iterator[str]:
     yield _SEPARATORS.sub("", text).upper()
-    other = holder.get("identifier") if isinstance(holder, dict) else None
-    if is_market_location_id(text) and isinstance(other, str) and is_metering_location_id(other):
-        yield other
+    match holder:
+        case {"identifier": str(other)} if is_market_location_id(text) and is_metering_location_id(other):
+            yield other
 
 
 def _dates(text: str, holder: Any) -> Iterator[str]:
     """Yield the date if the order of day, month and year is certain. Dots are German; 03/04/2020 may be either."""
     found = set[str]()
     for form in _DATES:
-        if match := form.match(text.strip(_BLANKS)):
+        if match := form.match(text):
             try:
                 found.add(date(int(match["year"]), int(match["month"]), int(match["day"])).isoformat())
             except ValueError:
@@ -200,11 +197,10 @@ def _dates(text: str, holder: Any) -> Iterator[str]:
 
 
 def _trimmed(text: str, holder: Any) -> Iterator[str]:
-    yield text.strip(_BLANKS)
-    yield text.strip(_BLANKS).upper()
+    yield text
+    yield text.upper()
 
 
-_NONE = frozenset[str]()
 _REMEDIES = (
     _Remedy(
         "phone",
@@ -244,13 +240,13 @@ _REMEDIES = (
     ),
     _Remedy(
         "date",
-        _NONE,
+        None,
         _dates,
         Sentence("The date as year, month and day.", "Das Datum als Jahr, Monat und Tag."),
     ),
     _Remedy(
         "blanks",
-        _NONE,
+        None,
         _trimmed,
         Sentence(
             "The value without outer blanks, spelled as the field requires.",
@@ -258,4 +254,4 @@ _REMEDIES = (
         ),
     ),
 )
-"""Remedies in the order in which they are tried. No fields: any field."""
+"""Remedies in the order in which they are tried."""

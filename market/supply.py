@@ -30,7 +30,7 @@ def _on_one_address(addresses: Sequence[SupplyAddress]) -> bool:
 
     Another rule reports supply points that occur twice on one address.
     """
-    return len(addresses) < 2 or all_different(
+    return all_different(
         identifier for address in addresses for identifier in {point.identifier for point in address.supply_points}
     )
 

@@ -9,7 +9,7 @@ from market.rule import inlined, reading
 
 def all_different(items: Iterable[Any]) -> bool:
     listed = list(items)
-    return len(listed) < 2 or len(set(listed)) == len(listed)
+    return len(set(listed)) == len(listed)
 
 
 def unique_by(*fields: str) -> Callable[[Sequence[Any]], bool]:
@@ -19,6 +19,6 @@ def unique_by(*fields: str) -> Callable[[Sequence[Any]], bool]:
     @inlined("len({v}) < 2 or {holds}({v})")
     @reading(*(f"[].{field}" for field in fields))
     def holds(items: Sequence[Any]) -> bool:
-        return len(items) < 2 or len({key(item) for item in items}) == len(items)
+        return all_different(map(key, items))
 
     return holds

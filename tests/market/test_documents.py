@@ -78,6 +78,7 @@ def test_a_root_may_be_a_place_or_below_it(root: str, place: str) -> None:
         "file:///etc", "file:///srv/nordisk", "file:///srv", "file:///srv/nord/../sued", "file:///srv/nord/%2e%2e/sued",
         "file:///srv/nord/%252e%252e/sued", "file://host/srv/nord", "file:////", "s3://srv/nord", "s3://b@srv/nord", "",
         "file:///srv/nord?x", "file:///srv/nord#x", "file:///srv/nord\\..\\x", "file:///srv/nord\n", "FILE:///srv/nord",
+        "gs://nord",
     ],
 )  # fmt: skip
 def test_a_root_elsewhere_is_not_below_a_place(root: str) -> None:

@@ -38,6 +38,12 @@ def test_another_rule_makes_another_edition(other: dict[str, bytes]) -> None:
     assert edition_of(other.items()) != edition_of(FILES.items())
 
 
+def test_kinds_of_line_ends_make_no_difference() -> None:
+    assert edition_of((name, source.replace(b"\n", b"\r\n")) for name, source in FILES.items()) == edition_of(
+        FILES.items()
+    )
+
+
 def installed_edition(folder: Path) -> str:
     code = "import market, sys; assert market.__file__.startswith(sys.argv[1]); print(market.EDITION)"
     command = [sys.executable, "-P", "-c", code, str(folder)]

@@ -140,6 +140,21 @@ def test_an_iban_has_one_pair_of_check_digits(account: str, digits: int) -> None
     assert is_iban(f"BE{digits:02}{bank}") is (f"{digits:02}" == right)
 
 
+def test_common_forms_need_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    for name in ("phonenumbers.parse", "email_validator.validate_email", "stdnum.iban.is_valid"):
+        monkeypatch.setattr(name, fail)
+    assert is_phone_number("+49 351 488001")
+    assert is_phone_number("+49 174 1880948")
+    assert is_iban("DE42370400449212890427")
+    longest = f"{'a' * 54}@ab-cde.de"
+    assert is_email(longest)
+    with pytest.raises(AssertionError):
+        is_email(f"a{longest}")
+
+
 LABEL = r"[A-Za-z0-9._+-]{1,30}"
 
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from market import Severity
 from market.participant import FEE_BOOK, PARTICIPANT, PARTICIPANT_BOOK, PRICE_SHEETS
 from market.post_account import DELIVERY_NOTE, ENERGY_AMOUNT, INVOICE, POST_ACCOUNT_BOOKS, has_eleven_digits
-from market.rule import RuleBook
+from market.rule import RuleBook, Severity
 from schemas.base import Wire
 from schemas.delivery_note import DeliveryNoteImport
 from schemas.energy_amount import EnergyAmountImport

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from market import RULES, Rule, Severity
-from market.rule import Breach, RuleBook
+from market import RULES
+from market.rule import Breach, Rule, RuleBook, Severity, inlined
 from schemas.account import Account
 from schemas.base import Problem, Wire
 from schemas.reading.problems import MAX_PROBLEMS, UNKNOWN_FIELD, LeftOut, left_out
@@ -156,6 +156,21 @@ def test_asking_ends_when_it_takes_too_long_and_the_answer_is_not_full_by_then(b
     with pytest.raises(TooMuchWork):
         book.breaches(many(*[0] * 64), NOW, besides, within_s=-1)
     assert book.breaches(many(*[0] * 64), NOW, besides) == []
+
+
+def test_a_rule_over_a_whole_value_names_no_field() -> None:
+    whole = msgspec.structs.replace(rule(0), at="", holds=lambda value: False)
+    assert [breach.problem.attr for breach in RuleBook([whole]).breaches(many(), NOW)] == ["non_field_errors"]
+    assert [*Severity] == ["error", "warning"]
+
+
+def test_an_inlined_check_is_not_called() -> None:
+    @inlined("{v} == 2")
+    def holds(wrong: int) -> bool:
+        raise AssertionError(wrong)
+
+    book = RuleBook([msgspec.structs.replace(rule(0), holds=holds)])
+    assert [breach.problem.attr for breach in book.breaches(many(1, 2), NOW)] == ["items.0.wrong"]
 
 
 def test_no_rule_is_asked_of_what_stands_for_a_shape_error() -> None:

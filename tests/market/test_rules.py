@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 import market
-from market import RULES, Rule, Severity
+from market import RULES
 from market.plausibility import PLAUSIBILITY
+from market.rule import Rule, Severity
 from schemas.submission import read_submission
 from tests.support.make import an_account, changed, encoded, value_at
 
@@ -72,6 +73,11 @@ BREACHES: list[tuple[str, str, dict[str, Any]]] = [
         "non_field_errors",
         "billing_address_not_provided",
         changed(changed(changed(an_account(), "", "billing_address1"), [], "supply_addresses"), [], "ledgers"),
+    ),
+    (
+        at(*POINT, "last_billed_to_date"),
+        "billed_before_supply_start",
+        changed(an_account(), "2021-12-30", *POINT, "last_billed_to_date"),
     ),
     ("references.non_field_errors", "children_with_duplicate_values", twice("references")),
     ("account_campaigns.non_field_errors", "duplicate_account_campaigns", twice("account_campaigns")),
@@ -268,6 +274,7 @@ LIMITS: list[tuple[str, Path, Any, Any]] = [
     ("readings_run_backwards", (*READINGS, 1, "read_at"), "2022-01-01T00:00:00+01:00", "2021-12-31T23:59:59+01:00"),
     ("obis_code_of_other_medium", (*REGISTER, "obis_code"), "1-0:1.8.0", "7-0:3.0.0"),
     ("obis_code_of_other_medium", (*REGISTER, "obis_code"), "meter 7", "7-meter"),
+    ("obis_code_of_other_medium", (*GAS, "melos", 0, "meters", 0, "registers", 0, "obis_code"), "7-meter", "1-meter"),
     ("implausible_register_count", (*METER, "registeranzahl"), "EINTARIF", "ZWEITARIF"),
     ("date_in_future", ("statements", 0, "bill_period_to_date"), "2026-11-21", "2026-11-22"),
     ("negative_number", ("statements", 0, "annual_consumption"), 0, -1),

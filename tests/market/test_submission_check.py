@@ -49,6 +49,11 @@ def test_what_the_market_warns_of_is_a_problem_for_strict_suppliers_alone(occasi
     assert (problem_names(strict.problems), strict.warnings) == ((name,), ())
 
 
+def test_a_blank_text_is_a_problem_of_the_named_field() -> None:
+    [problem] = checked(changed(an_account(), " ", "notes", 0, "body")).problems
+    assert problem.detail == "Notes → body must not be blank."
+
+
 @pytest.mark.promise("wrong-postcode-malo-melo")
 def test_a_warning_says_where_and_why() -> None:
     [warning] = checked(with_wrong_check_digit()).warnings

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from market import RULES, Rule
-from market.rule import reading
+from market import RULES
+from market.rule import Rule, reading
 from schemas.account import Account
 from schemas.submission import read_submission
 from tests.support.make import an_account, changed, encoded
