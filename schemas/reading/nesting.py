@@ -17,8 +17,6 @@ _HOLDING = frozenset({dict, list})
 
 def is_shallow(value: Any, levels: int = MAX_DEPTH) -> bool:
     """Return True if a value has at most this many levels. The walk goes level by level, to save the stack."""
-    if levels > 0 and type(value) is dict and _HOLDING.isdisjoint(map(type, value.values())):
-        return True  # most values have no such fields
     layer = [value] if type(value) in _HOLDING else []
     for _ in range(levels):
         if not layer:
