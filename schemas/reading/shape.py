@@ -156,7 +156,7 @@ class Shape(Generic[T]):
 
     def _named(self, problem: Problem) -> Problem:
         detail = named(cast("Sentence", problem.detail), self.wire_type, problem.attr.split("."))
-        return problem if detail is problem.detail else msgspec.structs.replace(problem, detail=detail)
+        return msgspec.structs.replace(problem, detail=detail)
 
 
 def untyped(body: bytes, bounds: Bounds = REQUEST_BOUNDS) -> Any:
