@@ -33,7 +33,7 @@ from eventstore.aggregates.user import stream_of as user_stream
 from eventstore.clock import now
 from eventstore.errors import IllegalTransition, OperatorError
 from eventstore.log.authority import AuthorityKey
-from eventstore.log.ledger import Ledger, Loaded
+from eventstore.log.ledger import Ledger, Loaded, WriteRows
 from projections.retention.reverting import preview, releasable_numbers
 from projections.versions.versions import live_version, versions
 from workers.operations import imports_of, may_request, selection_of
@@ -88,18 +88,27 @@ def approve(ledger: Ledger, authority: AuthorityKey, task_id: str, user: str) ->
     if not are_independent(ledger, request.user, user):
         raise ProposalFailed(SAME_USER)
     require_unchanged(ledger, request)
-    _decide(ledger, task_id, approval_of(request, task_id, user, now(), authority.mac))
+    _decide(ledger, task_id, approval_of(request, task_id, user, now(), authority.mac), None)
 
 
-def reject(ledger: Ledger, authority: AuthorityKey, task_id: str, user: str, reason: str) -> None:
+def reject(
+    ledger: Ledger,
+    authority: AuthorityKey,
+    task_id: str,
+    user: str,
+    reason: str,
+    write_rows: WriteRows | None = None,
+) -> None:
     """Reject a proposal. Raises ProposalFailed."""
     _authentic(ledger, authority, task_id, user)
-    _decide(ledger, task_id, RejectOwnerTask(user=user, reason=reason))
+    _decide(ledger, task_id, RejectOwnerTask(user=user, reason=reason), write_rows)
 
 
-def _decide(ledger: Ledger, task_id: str, command: ApproveOwnerTask | RejectOwnerTask) -> None:
+def _decide(
+    ledger: Ledger, task_id: str, command: ApproveOwnerTask | RejectOwnerTask, write_rows: WriteRows | None
+) -> None:
     try:
-        ledger.execute(stream_of(task_id), command, at=now(), by=actor_of(command.user))
+        ledger.execute(stream_of(task_id), command, at=now(), by=actor_of(command.user), write_rows=write_rows)
     except IllegalTransition:
         raise ProposalFailed(DECIDED) from None
 
