@@ -67,7 +67,7 @@ def connection(shared_admin: Admin, table: None) -> Admin:
     return shared_admin
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(_rows, max_size=10))
 def test_what_is_written_by_hand_is_what_the_library_writes(connection: Admin, rows: list[tuple[Any, ...]]) -> None:
     connection.execute("TRUNCATE pieces")

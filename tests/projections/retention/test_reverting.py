@@ -167,10 +167,10 @@ def test_a_reverted_account_is_sent_again_with_other_content_under_a_new_number(
 
 
 @pytest.mark.promise("revert-takes-back", "revert-and-push-again")
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @for_all(
-    st.lists(st.integers(1, 4), min_size=1, max_size=3, unique=True),
-    st.lists(st.sampled_from(["", "Andersen"]), min_size=1, max_size=2),
+    st.lists(st.integers(1, 6), min_size=1, max_size=6, unique=True),
+    st.lists(st.sampled_from(["", "Andersen", "Becker"]), min_size=1, max_size=3),
 )
 def test_push_revert_push_is_push(
     ledger: Ledger, owner: Ledger, admin: Admin, numbers: list[int], names: list[str]

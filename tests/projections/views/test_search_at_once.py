@@ -81,7 +81,7 @@ def followed(stream: str, position: int, body: bytes) -> tuple[Any, ...]:
     is_wrapped=st.booleans(),
     begins_a_part=st.booleans(),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_is_written_at_once_is_what_following_makes(
     log: Ledger,
     admin: Connection[Any],
