@@ -235,8 +235,8 @@ def _filled_texts(archive: zipfile.ZipFile) -> list[bool]:
 
 
 class _Shown(NamedTuple):
-    """How a style shows numbers: the least number of digits before the decimal point, 0 with decimals, and whether in
-    another form.
+    """Form of a style's numbers: the least number of digits before the decimal point, 0 with decimals, and whether it
+    is a percentage, a fraction or a power of ten.
     """
 
     digits: int
