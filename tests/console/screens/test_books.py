@@ -258,6 +258,17 @@ def test_a_go_live_waits_for_another_person(anna: Browser, visit: Visit) -> None
     assert "waits" in words_of(ben.get(book).text)
 
 
+def approved(anna: Browser, visit: Visit, ledger: Ledger) -> str:
+    """Propose a go-live, approve it as another user, and return this user's id."""
+    book, second = new_book(anna), new_user(ledger, role="importer", suppliers=["NORDWIND"])
+    upload(anna, book, "book.ndjson", b"{}\n")
+    send(anna, f"{book}steps/", {"kind": "push", "main": "book.ndjson"}, at=book)
+    step = re.search(r"steps/(s_[0-9a-f]+)/reject/", anna.get(book).text)
+    assert step is not None
+    send(visit(user_id=second), f"{book}steps/{step[1]}/approve/", at=book)
+    return second
+
+
 @pytest.mark.promise("second-person")
 @pytest.mark.parametrize("settings", [ConsoleSettings(four_eyes=frozenset({"push"}))], ids=["four eyes"])
 @pytest.mark.parametrize(
@@ -272,12 +283,7 @@ def test_a_go_live_waits_for_another_person(anna: Browser, visit: Visit) -> None
 def test_a_go_live_needs_an_approval_of_a_person_who_has_the_right_still(
     anna: Browser, visit: Visit, ledger: Ledger, database: PostgresUrls, admin: Admin, command: Command, error: str
 ) -> None:
-    book, second = new_book(anna), new_user(ledger, role="importer", suppliers=["NORDWIND"])
-    upload(anna, book, "book.ndjson", b"{}\n")
-    send(anna, f"{book}steps/", {"kind": "push", "main": "book.ndjson"}, at=book)
-    step = re.search(r"steps/(s_[0-9a-f]+)/reject/", anna.get(book).text)
-    assert step is not None
-    send(visit(user_id=second), f"{book}steps/{step[1]}/approve/", at=book)
+    second = approved(anna, visit, ledger)
     if command is not None:
         with closing(owner_of(ledger)) as owner:
             owner.execute(stream_of(second), command, at=now(), by="operator:test")
@@ -292,12 +298,7 @@ def test_a_go_live_needs_an_approval_of_a_person_who_has_the_right_still(
 def test_a_go_live_is_not_approved_by_who_could_then_sign_in_as_its_author(
     anna: Browser, visit: Visit, ledger: Ledger, database: PostgresUrls, admin: Admin
 ) -> None:
-    book, second = new_book(anna), new_user(ledger, role="importer", suppliers=["NORDWIND"])
-    upload(anna, book, "book.ndjson", b"{}\n")
-    send(anna, f"{book}steps/", {"kind": "push", "main": "book.ndjson"}, at=book)
-    step = re.search(r"steps/(s_[0-9a-f]+)/reject/", anna.get(book).text)
-    assert step is not None
-    send(visit(user_id=second), f"{book}steps/{step[1]}/approve/", at=book)
+    second = approved(anna, visit, ledger)
     [(first,)] = admin.execute("SELECT user_id FROM book_steps").fetchall()
     with closing(owner_of(ledger)) as owner:
         link = IssueSignInLink(expires_at=now() + timedelta(minutes=15))
