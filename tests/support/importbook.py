@@ -8,8 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from importledger_client.commands.main import run
+from importledger_client.commands.verbs import importbook as verbs
 from tests.support.running import Importer
-from tests.support.verbs import run_here
+from tests.support.verbs import forget_help, run_here
 
 COMMAND = [sys.executable, "-m", "importledger_client"]
 Verb = Callable[..., subprocess.CompletedProcess[str]]
@@ -20,6 +21,7 @@ def importbook(
 ) -> subprocess.CompletedProcess[str]:
     """Run a verb in a folder, without a terminal."""
     verb = partial(run, arguments)
+    forget_help(verbs)
     return run_here(["importbook", *arguments], verb, environment=environment(access), stdin=stdin or b"", folder=at)
 
 

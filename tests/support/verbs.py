@@ -32,14 +32,14 @@ def run_verb(*arguments: str, environment: Mapping[str, str]) -> subprocess.Comp
     try:
         return run_here(["importledger", *arguments], command.main, environment=os.environ | environment)
     finally:
-        _forget_help(command.importledger)
+        forget_help(command.importledger)
 
 
-def _forget_help(command: click.Command) -> None:
+def forget_help(command: click.Command) -> None:
     """Forget the text of --help, which click keeps in the language of the first error."""
     command._help_option = None
     for below in command.commands.values() if isinstance(command, click.Group) else ():
-        _forget_help(below)
+        forget_help(below)
 
 
 def as_verb(callback: Callable[[], object]) -> subprocess.CompletedProcess[str]:
