@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection, Connection
@@ -13,6 +13,7 @@ from cli.service.settings import SettingError, Settings
 from embedded.folder import DataFolder
 
 Answer = TypeVar("Answer")
+P = ParamSpec("P")
 
 
 def database_url() -> str:
@@ -37,7 +38,9 @@ def connected() -> Iterator[Connection[Any]]:
         yield connection
 
 
-def answer_of(query: Callable[..., Awaitable[Answer]], *arguments: Any, **keywords: Any) -> Answer:
+def answer_of(
+    query: Callable[Concatenate[AsyncConnection[Any], P], Awaitable[Answer]], *arguments: P.args, **keywords: P.kwargs
+) -> Answer:
     """Run a query of the api with the rights of the database's owner, and return its result."""
 
     async def run(url: str) -> Answer:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
-from typing import Any, TypeVar
+from typing import ParamSpec, TypeVar
 
 import structlog
 
@@ -35,6 +35,7 @@ COUNT_TIMEOUT_S = 15.0
 After this wait, the request ends without the receipts of these lines.
 """
 
+P = ParamSpec("P")
 T = TypeVar("T")
 logger = structlog.get_logger()
 
@@ -60,9 +61,9 @@ class BulkExecutor:
         self._batches = 0
         self._is_closed = False
 
-    async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
+    async def in_thread(self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         """Run a blocking call in a thread, with the context variables of its request, and return its result."""
-        bound_work = partial(copy_context().run, work, *arguments)
+        bound_work = partial(copy_context().run, work, *arguments, **named)
         return await asyncio.get_running_loop().run_in_executor(self._threads, bound_work)
 
     async def check(self, request: CheckRequest) -> Sequence[CheckedLine]:

@@ -105,8 +105,9 @@ class HistoryQueries(Endpoint):
             if digest is None:
                 raise query_not_valid(Problem(name, "invalid_choice", _NO_VERSION))
             bodies.append(await self._payload(stream_of(supplier, external), digest))
+        older, newer = bodies
         compared = await run_on_body(
-            max(bodies, key=len), bounded_difference, *bodies, COMPARISON_BOUNDS, MAX_ANSWER_BYTES
+            max(bodies, key=len), bounded_difference, older, newer, COMPARISON_BOUNDS, MAX_ANSWER_BYTES
         )
         return JsonResponse(compared, 200)
 

@@ -15,12 +15,13 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from api.http.limits import MAX_AT_ONCE_BYTES, MAX_BATCH_BODIES, MAX_MEDIUM_BYTES
 from system.steps import Steps, finish_steps
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _medium, _large = (ThreadPoolExecutor(1, name) for name in ("bodies", "large-bodies"))
@@ -94,11 +95,11 @@ async def run_steps(body: bytes, steps: Steps[T]) -> T:
     return await queue.add(steps)
 
 
-async def run_on_body(body: bytes, work: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
+async def run_on_body(body: bytes, work: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -> T:
     """Run work of a single step on a body like `run_steps`, and return its result. Raises its error."""
     return await run_steps(body, _single_step(work, *arguments, **keywords))
 
 
-def _single_step(work: Callable[..., T], *arguments: Any, **keywords: Any) -> Steps[T]:
+def _single_step(work: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -> Steps[T]:
     yield from ()
     return work(*arguments, **keywords)

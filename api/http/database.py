@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
-from typing import Any, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection
@@ -27,6 +27,7 @@ from eventstore.log.group_commit import ANSWER_TIMEOUT_S
 from eventstore.log.recorder import CONNECT_TIMEOUT_S, SESSION
 from eventstore.log.store_errors import store_errors
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 MIN_CONNECTIONS = 2
@@ -80,7 +81,7 @@ RETRY_S = 0.1
 """Pause between two tries during a switchover [seconds]."""
 
 
-async def retry_on_switchover(work: Callable[..., Awaitable[T]], *arguments: Any, **keywords: Any) -> T:
+async def retry_on_switchover(work: Callable[P, Awaitable[T]], *arguments: P.args, **keywords: P.kwargs) -> T:
     """Return the result of the work. Repeat it during a planned switchover, for SWITCHOVER_S seconds at most.
 
     Raises StoreUnavailable. The work must be safe to repeat.
@@ -97,12 +98,14 @@ async def retry_on_switchover(work: Callable[..., Awaitable[T]], *arguments: Any
         await asyncio.sleep(RETRY_S)
 
 
-async def in_thread(work: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
+async def in_thread(work: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -> T:
     """Run a blocking call in a thread and return its result. Raises StoreUnavailable if it takes too long."""
     return await with_timeout(asyncio.to_thread(work, *arguments, **keywords))
 
 
-async def in_slot(slot: AbstractContextManager[None], work: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
+async def in_slot(
+    slot: AbstractContextManager[None], work: Callable[P, T], *arguments: P.args, **keywords: P.kwargs
+) -> T:
     """Run a blocking call like `in_thread`, in a slot of a limit.
 
     The slot is held until the thread has ended, also if the caller is cancelled.
@@ -120,11 +123,22 @@ async def in_slot(slot: AbstractContextManager[None], work: Callable[..., T], *a
 
 async def read(
     pool: AsyncConnectionPool,
-    query: Callable[..., Awaitable[T]],
-    *arguments: Any,
-    within_s: float = ANSWER_TIMEOUT_S,
+    query: Callable[Concatenate[AsyncConnection[Any], P], Awaitable[T]],
+    *arguments: P.args,
+    **keywords: P.kwargs,
 ) -> T:
-    """Return the result of `query(connection, *arguments)`. Raises StoreUnavailable.
+    """Return the result of `query(connection, *arguments)`. Raises StoreUnavailable."""
+    return await read_within(ANSWER_TIMEOUT_S, pool, query, *arguments, **keywords)
+
+
+async def read_within(
+    within_s: float,
+    pool: AsyncConnectionPool,
+    query: Callable[Concatenate[AsyncConnection[Any], P], Awaitable[T]],
+    *arguments: P.args,
+    **keywords: P.kwargs,
+) -> T:
+    """Return the result like `read`, within this time [seconds].
 
     No other function of the api takes a connection from a pool, so no connection is held while a client sends or reads
     slowly. If an unchecked connection is lost, the query is repeated on a checked connection.
@@ -135,7 +149,7 @@ async def read(
         with store_errors():
             try:
                 async with pool.connection() as connection:
-                    return await query(connection, *arguments)
+                    return await query(connection, *arguments, **keywords)
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                 note_switchover(error)
                 if connection is None or not connection.closed:
@@ -147,7 +161,7 @@ async def read(
                         raise SchemaMissing("the database has no schema yet") from error
                 raise
             async with pool.connection() as connection:
-                return await query(connection, *arguments)
+                return await query(connection, *arguments, **keywords)
 
     return await with_timeout(work(), within_s=within_s)
 

@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from api.http.concurrency_limit import ConcurrencyLimit, Requester
-from api.http.database import read
+from api.http.database import read, read_within
 from api.http.limits import MAX_LIST_S, MAX_LISTS_AT_ONCE, MAX_LISTS_OF_ONE
 from api.http.responses import PrivateResponse, encoded
 from api.http.status_codes import ApiError
@@ -117,7 +117,7 @@ class Lists:
         """Yield the items of each page while the next page is being read."""
         items, start = page
         while start is not None:
-            next_page = asyncio.create_task(_read_again(partial(read, self.pool, query, start, within_s=LATER_PAGE_S)))
+            next_page = asyncio.create_task(_read_again(partial(read_within, LATER_PAGE_S, self.pool, query, start)))
             try:
                 yield items
                 items, start = await next_page

@@ -95,7 +95,7 @@ async def request_task(
     if kind in visit.console.settings.four_eyes:
         ledger = visit.services.ledger
         try:
-            command = await visit.written(with_preview, ledger, command, within_s=PREVIEW_TIMEOUT_S)
+            command = await visit.written_within(PREVIEW_TIMEOUT_S, with_preview, ledger, command)
         except RunsBehind:
             raise visit.refusal(503, RUNS_BEHIND) from None
     command = owner_task.with_mac(command, task_id, visit.services.authority.mac)

@@ -5,11 +5,12 @@ import hmac
 import secrets
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import quote, unquote
 
 import msgspec
 from markupsafe import Markup
+from psycopg import AsyncConnection
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -44,6 +45,7 @@ from schemas.sentence import Sentence, german_of
 if TYPE_CHECKING:
     from console.access.openid import OpenIdProvider
 
+P = ParamSpec("P")
 T = TypeVar("T")
 ROOT = "/console"
 WRITE_TIMEOUT_S = 10.0
@@ -192,9 +194,14 @@ class Visit:
     def _sentence(self, text: str, values: dict[str, Any]) -> Sentence:
         return Sentence(text % values if values else text, self._(text, **values))
 
-    async def read(self, query: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+    async def read(
+        self,
+        query: Callable[Concatenate[AsyncConnection[Any], P], Awaitable[T]],
+        *arguments: P.args,
+        **keywords: P.kwargs,
+    ) -> T:
         """Call `query` with a database connection and the arguments, and return its result. Raises StoreUnavailable."""
-        return await read(self.services.pool, query, *arguments)
+        return await read(self.services.pool, query, *arguments, **keywords)
 
     async def execute(
         self, stream: str, command: Command, *, write_rows: WriteRows | None = None, by: str = ""
@@ -203,11 +210,15 @@ class Visit:
         execute = self.services.ledger.execute
         return await self.written(execute, stream, command, at=now(), by=by or self.person.by, write_rows=write_rows)
 
-    async def written(
-        self, work: Callable[..., T], *arguments: Any, within_s: float = WRITE_TIMEOUT_S, **named: Any
-    ) -> T:
+    async def written(self, work: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -> T:
         """Run a blocking call in a thread and return its result. Raises StoreUnavailable when it takes too long."""
-        return await with_timeout(asyncio.to_thread(work, *arguments, **named), within_s=within_s)
+        return await self.written_within(WRITE_TIMEOUT_S, work, *arguments, **keywords)
+
+    async def written_within(
+        self, within_s: float, work: Callable[P, T], *arguments: P.args, **keywords: P.kwargs
+    ) -> T:
+        """Run a blocking call like `written`, within this time [seconds]."""
+        return await with_timeout(asyncio.to_thread(work, *arguments, **keywords), within_s=within_s)
 
     @property
     def csrf_token(self) -> str:

@@ -6,7 +6,7 @@ import io
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -256,7 +256,7 @@ async def source_rows(visit: Visit) -> Response:
 async def start_step(visit: Visit) -> Response:
     """Start a step: a command of importbook on the files of the book."""
     book, _ = await _book(visit)
-    kind = visit.form.text("kind")
+    kind = cast(StepKind, visit.form.text("kind"))  # `start` refuses other texts
     files = list(dict.fromkeys([*visit.form.all("main"), *visit.form.all("files")]))
     arguments = {"files": "\n".join(files), "language": visit.language}
     arguments |= {name: visit.form.text(name) for name in ("preset", "run")}
@@ -299,7 +299,7 @@ async def erase(visit: Visit) -> Response:
     """Delete all files of the book with its key. Imported accounts stay."""
     book, _ = await _book(visit)
     visit.require_confirmation(book.run)
-    await visit.written(_books(visit).erase, reach_of(visit), book.book, within_s=ERASE_TIMEOUT_S)
+    await visit.written_within(ERASE_TIMEOUT_S, _books(visit).erase, reach_of(visit), book.book)
     return visit.redirect(f"{ROOT}/books/", notice=visit._("The files of the book were erased."))
 
 

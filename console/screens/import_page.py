@@ -461,7 +461,10 @@ async def _changes(visit: Visit, history: ImportHistory, *, is_clear: bool) -> t
     bodies = [body for version in chosen_versions if (body := await _body(visit, by_version[version])) is not None]
     if len(bodies) < 2:
         return [], pages(visit, "changes-after", None)
-    compared = await run_on_body(max(bodies, key=len), bounded_difference, *bodies, COMPARISON_BOUNDS, MAX_ANSWER_BYTES)
+    older, newer = bodies
+    compared = await run_on_body(
+        max(bodies, key=len), bounded_difference, older, newer, COMPARISON_BOUNDS, MAX_ANSWER_BYTES
+    )
     changes = msgspec.json.decode(compared, type=list[FieldChange])[after:]
     more = after + CHANGES_AT_ONCE if len(changes) > CHANGES_AT_ONCE else None
     shown = [_shown_change(change, is_clear=is_clear) for change in changes[:CHANGES_AT_ONCE]]

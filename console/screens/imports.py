@@ -296,7 +296,7 @@ async def decide(visit: Visit) -> Response:
         streams = [stream_of(*name) for name in chosen[start : start + AT_ONCE]]
         commands: dict[str, Command] = dict.fromkeys(streams, ACTIONS[verb][0](reason=reason))
         execute = visit.services.ledger.execute_many
-        outcomes = await visit.written(execute, commands, at=now(), by=visit.person.by, within_s=_WITHIN_S)
+        outcomes = await visit.written_within(_WITHIN_S, execute, commands, at=now(), by=visit.person.by)
         changed += sum(outcome.recorded is not None for outcome in outcomes)
     is_retry = verb == "retry"
     notice = N_("%(number)s imports are processed again.") if is_retry else N_("%(number)s imports were cancelled.")

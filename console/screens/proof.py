@@ -95,7 +95,7 @@ async def download_proof(visit: Visit) -> Response:
             return file.read_bytes()
 
     try:
-        content = await visit.written(work, within_s=_WITHIN_S)
+        content = await visit.written_within(_WITHIN_S, work)
     except NotProvable as error:
         raise visit.refusal(404, N_("No checkpoint covers this account yet.")) from error
     headers = {"Content-Disposition": 'attachment; filename="proof.zip"'}
@@ -122,7 +122,7 @@ async def _compared(visit: Visit, note: str) -> Comparison:
         with visit.services.ledger.connection() as connection:
             return compare_with_log(connection, note)
 
-    return await visit.written(work, within_s=_WITHIN_S)
+    return await visit.written_within(_WITHIN_S, work)
 
 
 async def _shown(visit: Visit, comparison: Comparison | None, note: str) -> Response:

@@ -76,7 +76,7 @@ async def decide(visit: Visit) -> Response:
     named = (ledger, visit.services.authority, task_id, visit.person.user_id)
     try:
         if decision == "approve":
-            await visit.written(approve, *named, within_s=PREVIEW_TIMEOUT_S)
+            await visit.written_within(PREVIEW_TIMEOUT_S, approve, *named)
         else:
             typed = typed_reason(visit.person.user_id, stream_of(task_id), visit.reason(), now())
             await visit.written(reject, *named, typed.reason, lambda connection, _: write_reason(connection, typed))

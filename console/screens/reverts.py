@@ -27,10 +27,10 @@ async def preview_accounts(visit: Visit) -> Response:
     number = await _number(visit, selection)
     reverted, count = None, 0
     if verb == "release":
-        count = await visit.written(_releasable, visit.services.ledger, selection, within_s=_WITHIN_S)
+        count = await visit.written_within(_WITHIN_S, _releasable, visit.services.ledger, selection)
     elif number <= MOST_AT_ONCE:
         try:
-            reverted = await visit.written(preview, visit.services.ledger, selection, within_s=_WITHIN_S)
+            reverted = await visit.written_within(_WITHIN_S, preview, visit.services.ledger, selection)
         except RunsBehind:
             raise visit.refusal(503, RUNS_BEHIND) from None
     return visit.render(

@@ -191,7 +191,7 @@ async def send_test_mail(visit: Visit) -> Response:
     text = visit._("The mail server can send e-mails to customers of supplier %(code)s.", code=supplier.code)
     try:
         message = test_message(visit.person.email, subject=visit._("Test e-mail"), text=text, sender=server.sender)
-        await visit.written(deliver, server, encoded_mail(message), within_s=MAIL_TIMEOUT_S)
+        await visit.written_within(MAIL_TIMEOUT_S, deliver, server, encoded_mail(message))
     except NotSent as error:
         reason = sentence_at(error.code, "")
         raise visit.refusal(400, N_("The test e-mail was not sent. %(reason)s"), reason=reason) from error
