@@ -64,7 +64,10 @@ def _branch(name: str) -> Iterator[Path]:
     """Create a working tree on a new branch with a unique name. Both are removed after the block."""
     with tempfile.TemporaryDirectory(prefix=f"importledger-{name}-") as folder:
         tree, branch = Path(folder) / "tree", Path(folder).name
-        commit = _git(ROOT, "stash", "create") or "HEAD"
+        commit = "HEAD"
+        if uncommitted := _git(ROOT, "stash", "create"):
+            tracked = f"{uncommitted}^{{tree}}"
+            commit = _git(ROOT, "commit-tree", tracked, "-p", "HEAD", "-m", "Files that are not committed")
         _git(ROOT, "worktree", "add", "--quiet", "-b", branch, str(tree), commit)
         try:
             if (ROOT / BUILT).is_dir():
