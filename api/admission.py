@@ -1,7 +1,7 @@
 """Checks before every handler that needs a token: credentials, role, supplier, and the body of a POST.
 
 An Idempotency-Key is the caller's own name for a POST (IETF draft `idempotency-key-header`), within organisation,
-method and path. The same key with the same body gets the first answer again, with another body 422. An answer is
+method, path and run. The same key with the same body gets the first answer again, with another body 422. An answer is
 stored only if the request changed something, in the transaction of that change. A refused request is processed again.
 """
 
@@ -152,7 +152,7 @@ class Admission:
         if RUN in operation.query:
             call.run = named_run(request)
         if (header := field(request, b"idempotency-key")) is not None:
-            call.name = _name_of(request, call.key, header)
+            call.name = _name_of(request, call, header)
             handler = partial(self._answered_once, handler)
         mode: Mode = "validate" if operation.name == "validate_account" else "create"
         try:
@@ -229,8 +229,9 @@ def _refuse_undeclared(request: Request, declared: tuple[str, ...]) -> None:
         raise query_not_valid(*problems)
 
 
-def _name_of(request: Request, key: Key, header: str) -> str:
+def _name_of(request: Request, call: Call, header: str) -> str:
     match = _KEY.match(header)
     if match is None:
         raise ApiError(400, _NO_KEY, code="invalid_idempotency_key")
-    return f"{key.organisation}:{request.method} {request.url.path.rstrip('/')}:{match.group(1)}"
+    run = f"?run={call.run}" if call.run else ""  # the first answer says nothing about another run
+    return f"{call.organisation}:{request.method} {request.url.path.rstrip('/')}{run}:{match.group(1)}"

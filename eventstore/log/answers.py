@@ -42,7 +42,7 @@ WHERE command_id = %s
 
 
 def command_id_of(name: str) -> str:
-    """Return the command id of a request: a digest of organisation, method, path and Idempotency-Key."""
+    """Return the command id of a request: a digest of organisation, method, path, run and Idempotency-Key."""
     return hashlib.sha256(name.encode()).hexdigest()
 
 

@@ -52,6 +52,19 @@ def test_the_key_counts_within_its_path(importer: Importer) -> None:
     assert post(importer, ACCOUNTS, account, "one") == Answer(201, {})
 
 
+def test_the_key_counts_within_its_run(importer: Importer) -> None:
+    later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()  # so that the import waits
+    waiting = {"payload": an_account(importer.supplier, 6), "task_params": {"schedule_window_start": later}}
+    for run in ("first", "second", "second"):
+        assert post(importer, f"{ACCOUNTS}?run={run}", waiting, "one") == Answer(201, {})
+
+    def total(run: str) -> int:
+        answer, _ = importer.request("GET", f"/v2/data-import/runs/{importer.supplier}/{run}/")
+        return int(answer.body["total"]) if answer.status == 200 else 0
+
+    wait_for(lambda: total("first") == total("second") == 1, "the account belongs to both runs")
+
+
 def test_market_data_and_records_are_answered_the_same(importer: Importer) -> None:
     participant = a_participant()
     for _ in range(2):
