@@ -18,6 +18,7 @@ _PLAIN_EMAIL = re.compile(
     r"[A-Za-z0-9]+(?:[._+-][A-Za-z0-9]+)*@[a-z0-9]{1,40}(?:[.-][a-z0-9]{1,40}){0,3}\.(?:de|com|net|org|eu|at|ch)\Z"
 )
 _GERMAN_IBAN = re.compile(r"DE[0-9]{20}\Z")
+_IBAN_SIGNS = re.compile(r"[0-9A-Za-z ]+\Z")
 _NO_CHECK_DIGITS = ("00", "01", "99")
 """Check digits that ISO 7064 never computes: their remainders equal the remainders of 97, 98 and 02."""
 _MELO = re.compile(r"DE[0-9]{11}[0-9A-Z]{20}\Z")
@@ -116,10 +117,13 @@ def is_email(text: str) -> bool:
 def is_iban(text: str) -> bool:
     """Return True for an IBAN (ISO 13616): form of its country, remainder 1 modulo 97. Blanks may separate groups.
 
-    Bank codes are not checked: registries of banks change faster than accounts move.
+    `stdnum` also accepts hyphens, points and digits of other scripts, which a bank refuses. Bank codes are not checked:
+    registries of banks change faster than accounts move.
     """
     if _GERMAN_IBAN.match(text):
         return int(f"{text[4:]}1314{text[2:4]}") % 97 == 1 and text[2:4] not in _NO_CHECK_DIGITS  # D is 13, E is 14
+    if not _IBAN_SIGNS.match(text):
+        return False
     from stdnum import iban  # slow: stdnum imports a table of all countries
 
     return iban.is_valid(text, check_country=False) and iban.compact(text)[2:4] not in _NO_CHECK_DIGITS

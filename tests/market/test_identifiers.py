@@ -133,6 +133,19 @@ def test_an_iban_with_check_digits_00_01_or_99_is_none(right: str, wrong: str) -
         assert not is_iban(spelled)
 
 
+@given(st.characters(exclude_characters=" "), st.integers(0, 22))
+def test_only_blanks_separate_groups_of_an_iban(sign: str, at: int) -> None:
+    right = "DE42370400449212890427"
+    assert is_iban(f"{right[:at]} {right[at:]}")
+    assert not is_iban(f"{right[:at]}{sign}{right[at:]}")
+
+
+@given(st.sampled_from("٠０𝟎"), st.integers(2, 21))
+def test_digits_of_an_iban_are_ascii(zero: str, at: int) -> None:
+    right = "DE42370400449212890427"
+    assert not is_iban(f"{right[:at]}{chr(ord(zero) + int(right[at]))}{right[at + 1 :]}")
+
+
 @given(st.from_regex(r"[0-9]{10}", fullmatch=True), st.integers(0, 99))
 def test_an_iban_has_one_pair_of_check_digits(account: str, digits: int) -> None:
     bank = f"{account}{int(account) % 97 or 97:02}"

@@ -125,8 +125,9 @@ def test_ten_values_of_an_account_are_tried() -> None:
 @pytest.mark.promise("safe-suggestions")
 def test_an_iban_with_other_signs_is_corrected_unless_its_check_digits_are_wrong() -> None:
     place = ("payment_instructions", 0, "bank_account", "iban")
-    [problem] = suggested(encoded(changed(an_account(), "iban de89/3704/0044/0532/0130/00", *place)))
-    assert (problem.suggestion.name, problem.suggestion.value) == ("iban", "DE89370400440532013000")
+    for other in ("iban de89/3704/0044/0532/0130/00", "DE89–3704-0044.0532-0130.00"):
+        [problem] = suggested(encoded(changed(an_account(), other, *place)))
+        assert (problem.suggestion.name, problem.suggestion.value) == ("iban", "DE89370400440532013000")
     assert not suggested(encoded(changed(an_account(), "DE88/3704/0044/0532/0130/00", *place)))
 
 
