@@ -51,8 +51,13 @@ MIN_OWN = 6
 _PLAIN = str.maketrans(
     {"ä": "ae", "ö": "oe", "ü": "ue", "æ": "ae", "œ": "oe", "ø": "o", "ı": "i", "ł": "l", "đ": "d", "ð": "d", "þ": "th"}
     | dict.fromkeys("’‘‛ʼʻʹ′´＇", "'")
+    | dict.fromkeys("‐‑‒–—―−", "-")
+    | dict.fromkeys("\N{SOFT HYPHEN}\u200b\u200c\u200d\u2060\ufeff", "")
 )
-"""Replacements of letters that are not a letter with an accent, as people type them on other keyboards."""
+"""Replacements of letters that are not a letter with an accent, as people type them on other keyboards.
+
+Invisible characters, which texts from word processors and web pages may have, are removed.
+"""
 _without_e = partial(re.compile("(?<=[aou])e+").sub, "")
 
 
@@ -61,7 +66,7 @@ def folded(text: str) -> str:
 
     Case, accents and repeated blanks are ignored. In words, apostrophes and an e after a, o or u are also ignored,
     because umlauts are written with or without dots or e: "Müller", "Mueller" and "Muller" are "muller", "O’Brien" is
-    "obrien", "Groß" "gross", "Yılmaz" "yilmaz". Numbers and e-mail addresses keep their letters.
+    "obrien", "Groß" "gross", "Yılmaz" "yilmaz". Dashes are hyphens. Numbers and e-mail addresses keep their letters.
     """
     plain = _plain(text)
     if " " not in plain:
@@ -212,8 +217,8 @@ ACCOUNT_SEARCH = _SearchIndex(
     indexes=("USING gin (terms) WITH (gin_pending_list_limit = 16384)",),  # kB; see `maintain`
     project=project,
     reads_payloads=True,
-    edition="8: own terms first, in parts of the log; long ones in part; a payload only where it is first;"
-    " names without apostrophes, and without e after a, o and u",
+    edition="9: own terms first, in parts of the log; long ones in part; a payload only where it is first;"
+    " dashes as hyphens, and no invisible characters; names without apostrophes, and without e after a, o and u",
 )
 
 
@@ -319,7 +324,8 @@ def search_parameters(text: str, suppliers: Sequence[str] | None, after: str, li
     whole = folded(text)
     words = [word[:MOST_LETTERS] for word in whole.replace(",", " ").split()]
     forms = [*{form[:MOST_LETTERS] for form in (whole, folded("".join(text.split())))}]
-    parts_of_names = [part for word in words if (part := _as_name(word))]
+    # A caller does not say whether a double name has a hyphen or a blank.
+    parts_of_names = [part for word in words for name in word.split("-") if (part := _as_name(name))]
     own_word = [word for word in words if _is_own(word)][:1] if words != [whole] else []
     rank, stream = _parse_after(after)
     return {
