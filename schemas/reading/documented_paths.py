@@ -1,5 +1,6 @@
 """Paths of problems without names that the importer has chosen, for logs and counts, which must contain no values."""
 
+import re
 from collections.abc import Iterator
 
 from msgspec import inspect
@@ -12,16 +13,19 @@ from schemas.invoice import MarketParticipantInvoiceImport
 UNDOCUMENTED = "*"
 """Placeholder for an undocumented name."""
 
+_is_index = re.compile(r"[0-9]{1,4}\Z").match
+"""An array has at most 10,000 items. Longer numbers are names, such as phone numbers or dates of birth."""
+
 
 def documented_path(attr: str) -> str:
     """Return the path with its indexes, and with * for undocumented names: `customers.0.*`."""
-    return ".".join(step if step.isdigit() or step in _FIELDS else UNDOCUMENTED for step in attr.split("."))
+    return ".".join(step if step in _FIELDS or _is_index(step) else UNDOCUMENTED for step in attr.split("."))
 
 
 def path_pattern(attr: str) -> str:
     """Return the path with [] for indexes of arrays, and with * for undocumented names: `customers[].*`."""
     steps = documented_path(attr).split(".")
-    return "".join("[]" if step.isdigit() else f".{step}" for step in steps).removeprefix(".")
+    return "".join("[]" if _is_index(step) else f".{step}" for step in steps).removeprefix(".")
 
 
 def _names(node: inspect.Type) -> Iterator[str]:

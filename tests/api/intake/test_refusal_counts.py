@@ -3,6 +3,8 @@
 import asyncio
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from api.intake.refusal_counts import MAX_PLACES, OTHER, RefusalCounts, places_of
 from eventstore.aggregates.run import REFUSALS, RequestsRefused
@@ -66,3 +68,10 @@ def test_a_place_holds_documented_names_only(attr: str, place: str) -> None:
 )
 def test_a_path_that_is_kept_names_no_undocumented_field(attr: str, path: str) -> None:
     assert documented_path(attr) == path
+
+
+@pytest.mark.promise("name-undocumented-field-every")
+@given(st.from_regex(r"[0-9]{5,64}", fullmatch=True) | st.text("٠١٢²", min_size=1))
+def test_a_name_of_digits_is_no_index(name: str) -> None:
+    assert documented_path(f"customers.9999.{name}") == "customers.9999.*"
+    assert path_pattern(f"{name}.0") == "*[]"
