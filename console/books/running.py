@@ -38,6 +38,7 @@ from console.books.writing import (
     new_file,
     receive,
     refuse_full,
+    remove_file,
 )
 from eventstore.errors import StoreUnavailable
 from eventstore.log import locks
@@ -352,7 +353,7 @@ class BookSteps:
             raise StepFailed("expired")
 
     def _store(self, step: Claimed, folder: Path, output: Output, before: dict[str, tuple[int, int]]) -> None:
-        """Store new and changed files in the book. Raises StepFailed."""
+        """Store new and changed files in the book, and remove those that the step has deleted. Raises StepFailed."""
         after = _state_of(folder)
         if len(after) > 2 * MAX_FILES:
             raise StepFailed("too_large")
@@ -368,6 +369,8 @@ class BookSteps:
                 refuse_full(connection, step.organisation, changed)
             except BooksFull:
                 raise StepFailed("no_space") from None
+            for name in before.keys() - after.keys():
+                remove_file(connection, step.book, name)
             for name, state in after.items():
                 if before.get(name) != state:
                     self._store_file(connection, step, output, folder / name, name)

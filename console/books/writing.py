@@ -272,8 +272,7 @@ class Books:
     def delete_file(self, reach: Reach, book: str, name: str) -> None:
         """Delete a file, and an unfinished upload of its name."""
         with self._changing(reach, book) as (connection, _, _key):
-            _delete(connection, _DELETE_UNFINISHED, book, name)
-            _delete(connection, _DELETE_WHOLE, book, name)
+            remove_file(connection, book, name)
 
     def start(self, reach: Reach, book: str, kind: StepKind, arguments: Mapping[str, str]) -> str:
         """Start a step, and return its id. A push that needs a second person is only proposed."""
@@ -439,6 +438,12 @@ def new_file(connection: Connection[Any], book: str, name: str, size: int, step:
     """Begin a file that a step has written, and return its number."""
     _delete(connection, _DELETE_UNFINISHED, book, name)
     return int(value_of(connection, _INSERT_FILE, book, name, size, step, ""))
+
+
+def remove_file(connection: Connection[Any], book: str, name: str) -> None:
+    """Delete a file, and an unfinished upload of its name."""
+    _delete(connection, _DELETE_UNFINISHED, book, name)
+    _delete(connection, _DELETE_WHOLE, book, name)
 
 
 def receive(connection: Connection[Any], file: int, received: int) -> None:

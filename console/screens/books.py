@@ -6,7 +6,7 @@ import io
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -117,7 +117,7 @@ async def book_page(visit: Visit) -> Response:
     """Show a book: its files, and for each step the command, its progress and its result."""
     book, files = await _book(visit)
     steps = await visit.read(steps_of, book.book)
-    latest = {kind: next((step for step in steps if step.kind == kind), None) for kind in _STEPS}
+    latest = {kind: _newest(steps, kind) for kind in _STEPS}
     outputs = {
         kind: (await visit.read(output_of, book.book, step.step))[-MAX_SHOWN_OUTPUT:]
         for kind, step in latest.items()
@@ -128,8 +128,11 @@ async def book_page(visit: Visit) -> Response:
     sources = [file.name for file in whole if has_accounts(file.name) and not file.step]
     chosen = next((step.arguments["files"].splitlines() for step in steps if "files" in step.arguments), [])
     main = next((name for name in chosen if name in sources), next(iter(sources), ""))
-    failed_run = next((step for step in steps if step.kind in ("rehearse", "push")), None)
-    run = book.run if failed_run is not None and failed_run.kind == "push" else rehearsal_of(book.run)
+    sent = _newest(steps, "rehearse", "push")
+    run = book.run if sent is not None and sent.kind == "push" else rehearsal_of(book.run)
+    is_listed = _has_ended(_newest(steps, "rehearse", "push", "errors"), "errors")
+    compared = _newest(steps, "push", "reconcile")
+    is_certified = _has_ended(compared, "reconcile") and compared.exit_code == 0
     active = next((step for step in steps if step.state in LIVE), None)
     response = visit.render(
         "book.html",
@@ -146,10 +149,11 @@ async def book_page(visit: Visit) -> Response:
         mapping=MAPPING,
         values=VALUES,
         corrections=[file.name for file in whole if is_workbook(file.name) and not file.step],
-        workbook=f"{run}.failures.xlsx" if f"{run}.failures.xlsx" in names else "",
+        workbook=f"{run}.failures.xlsx" if is_listed and f"{run}.failures.xlsx" in names else "",
+        sent=sent,
         failed_run=run,
-        failures=await _failures(visit, book, run, failed_run) if f"{run}.failures.csv" in names else [],
-        certificate=certificate_of(book.run) if certificate_of(book.run) in names else "",
+        failures=await _failures(visit, book, run, sent) if f"{run}.failures.csv" in names else [],
+        certificate=certificate_of(book.run) if is_certified and certificate_of(book.run) in names else "",
         rehearsal=rehearsal_of(book.run),
         presets=PRESETS,
         latest=latest,
@@ -324,6 +328,14 @@ async def _step(visit: Visit, book: Book) -> Step:
     if not found:
         raise not_found()
     return found[0]
+
+
+def _newest(steps: Sequence[Step], *kinds: StepKind) -> Step | None:
+    return next((step for step in steps if step.kind in kinds), None)
+
+
+def _has_ended(step: Step | None, kind: StepKind) -> TypeGuard[Step]:
+    return step is not None and step.kind == kind and step.state == "ended"
 
 
 def _has_text(file: BookFile) -> bool:

@@ -114,6 +114,7 @@ def test_two_tables_are_rehearsed_corrected_in_excel_imported_and_certified(
         expect(page.locator("#errors")).to_contain_text("corrected-1.failures.xlsx")
         step("Rehearse", "rehearse", "done")
         expect(page.locator("#errors")).to_contain_text("No account was refused.")
+        expect(page.locator("#files")).not_to_contain_text(f"{run}-rehearsal.failures.ndjson")
         step("Go live", "push", "done")
         expect(page.locator("#push .command").first).to_contain_text("kunden.csv corrected-1.failures.xlsx")
         step("Compare", "reconcile", "done")

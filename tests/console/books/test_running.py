@@ -13,7 +13,8 @@ import pytest
 import xlsxwriter
 
 from console.books import running, writing
-from console.books.running import PREFIX, BookSteps, Output, environment, sweep
+from console.books.commands import NOTES
+from console.books.running import PREFIX, BookSteps, Claimed, Output, environment, sweep
 from console.books.writing import Books
 from embedded.postgres import PostgresUrls
 from eventstore.log import locks
@@ -111,6 +112,29 @@ def test_a_step_runs_importbook_and_stores_what_it_writes(room: Room) -> None:
     proposed, _ = room.run("init", {"files": "kunden.csv"})
     assert (proposed.state, proposed.exit_code) == ("ended", 0)
     assert "KONTO" in room.read(stored.read_text, "mapping.yaml")
+
+
+@pytest.mark.parametrize("name", ["go.failures.ndjson", f"{NOTES}go.json"])
+@pytest.mark.parametrize("change", ["same", "changed", "deleted"])
+def test_after_a_step_the_book_has_the_files_of_its_folder(
+    room: Room, monkeypatch: pytest.MonkeyPatch, name: str, change: str
+) -> None:
+    def run(change: str) -> str:
+        def command(_: BookSteps, step: Claimed, folder: Path, output: Output) -> tuple[int, str]:
+            if change == "deleted":
+                (folder / name).unlink()
+            elif change == "changed":
+                (folder / name).write_text(step.step)
+            return 0, "ended"
+
+        monkeypatch.setattr(BookSteps, "_run", command)
+        return room.run("check", CHECK)[0].step
+
+    first, second = run("changed"), run(change)
+
+    content = {"same": first, "changed": second, "deleted": None}[change]
+    assert room.read(stored.read_text, name) == content
+    assert room.read(stored.read_text, "kunden.csv") == TABLE
 
 
 def test_a_step_that_fails_has_its_reason_in_the_output(room: Room) -> None:

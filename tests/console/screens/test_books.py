@@ -221,6 +221,39 @@ def test_the_page_of_a_row_shows_the_beginning_of_a_very_long_line(anna: Browser
     assert "lasty" in page
 
 
+@pytest.mark.promise("books-in-the-console")
+def test_the_page_says_of_the_last_steps_only_what_they_have_found(anna: Browser, admin: Admin) -> None:
+    book, result = new_book(anna), ("No account was refused.", "No account was refused, but the step has open points.")
+    for name in ("book.ndjson", "a.pdf", "b.xlsx"):
+        upload(anna, book, name, b"{}\n")
+    admin.execute("UPDATE book_files SET name = 'umzug.certificate.pdf' WHERE name = 'a.pdf'")
+    admin.execute("UPDATE book_files SET name = 'umzug.failures.xlsx' WHERE name = 'b.xlsx'")
+
+    def shown(kind: str, changes: str) -> tuple[list[bool], bool, bool]:
+        """Return the sentences about refused accounts, and whether certificate and workbook are offered."""
+        fields = {"errors": {"run": "umzug"}, "reconcile": {}}.get(kind, {"main": "book.ndjson"})
+        assert send(anna, f"{book}steps/", {"kind": kind} | fields, at=book).status_code == 303
+        admin.execute(f"UPDATE book_steps SET {changes} WHERE number = (SELECT max(number) FROM book_steps)")
+        page = anna.get(book).text
+        offered = ("Download the certificate</a>", "umzug.failures.xlsx</a></p>")
+        return [text in words_of(page) for text in result], *(text in page for text in offered)
+
+    ended, cut = "state = 'ended', exit_code =", "state = 'failed', error = 'refused', exit_code = 3"
+    assert shown("push", "state = 'waiting'") == ([False, False], False, False)
+    assert "/runs/NORDWIND/umzug/" not in anna.get(book).text
+    admin.execute("UPDATE book_steps SET state = 'failed', error = 'withdrawn'")
+    assert shown("push", "state = 'paused'") == ([False, False], False, False)
+    assert shown("push", cut) == ([False, False], False, False)
+    assert shown("push", f"{ended} 1") == ([False, True], False, False)
+    assert shown("push", f"{ended} 0") == ([True, False], False, False)
+    assert shown("errors", f"{ended} 0") == ([True, False], False, True)
+    assert shown("reconcile", f"{ended} 0") == ([True, False], True, True)
+    assert shown("rehearse", f"{ended} 0") == ([True, False], True, False)
+    assert shown("reconcile", f"{ended} 1") == ([True, False], False, False)
+    assert shown("reconcile", f"{ended} 0") == ([True, False], True, False)
+    assert shown("push", f"{ended} 0") == ([True, False], False, False)
+
+
 def test_errors_are_grouped_with_the_rows_of_the_first_accounts() -> None:
     table = "line,number,severity,code,path,sentence,value\n"
     rows = [
@@ -247,7 +280,7 @@ def test_a_go_live_waits_for_another_person(anna: Browser, visit: Visit) -> None
     upload(anna, book, "book.ndjson", b"{}\n")
     send(anna, f"{book}steps/", {"kind": "push", "main": "book.ndjson"}, at=book)
     page = anna.get(book).text
-    assert "A second person must approve this step. It sends 1 files, 3 B." in words_of(page)
+    assert "A second person must approve this step. The book has 1 file, 3 B." in words_of(page)
     step = re.search(r"steps/(s_[0-9a-f]+)/reject/", page)
     assert step is not None
     assert "approve/" not in page, "nobody approves their own"
