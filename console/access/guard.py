@@ -17,7 +17,7 @@ from console.access import cookies
 from console.access.visit import ROOT, STALE, Console, Screen, Visit, is_local
 from console.presentation.forms import Form
 from console.presentation.names import HEADLINES
-from console.presentation.refill import refilled
+from console.presentation.refill import UNKEPT, refilled
 from console.presentation.rendering import HEADERS, OVER_TLS
 from console.presentation.texts import N_
 
@@ -88,10 +88,16 @@ async def _enter(visit: Visit) -> Response | None:
 
 
 def _to_sign_in(visit: Visit) -> Response:
-    """Return a redirect to the sign-in page, which leads back to the requested page."""
+    """Return a redirect to the sign-in page, which leads back to the requested page.
+
+    A form that is too large to be kept until then is shown, so that its author can copy the text.
+    """
     url = visit.request.url
     is_get = visit.screen.method == "GET"
     return_to = url.path + (f"?{url.query}" if url.query else "") if is_get else visit.keep_typed()
+    if not return_to:
+        typed = [(name, "\n".join(values)) for name, values in visit.form.fields.items() if name not in UNKEPT]
+        return visit.render("session_ended.html", 403, page=visit.form.secret("here"), typed=typed)
     to = f"{ROOT}/sign-in/" + (f"?next={quote(return_to, safe='')}" if return_to != f"{ROOT}/" else "")
     if visit.is_partial:
         return Response(status_code=401, headers={"HX-Redirect": to})

@@ -29,7 +29,7 @@ from console.access.saved_filters import address_to_save, read_filters
 from console.access.transport import Transport
 from console.presentation.forms import Form
 from console.presentation.listing import hidden, revealed
-from console.presentation.refill import UNKEPT, Fields
+from console.presentation.refill import SEEN, UNKEPT, Fields
 from console.presentation.rendering import rendered
 from console.presentation.texts import LANGUAGES, N_, translations
 from console.settings import ConsoleSettings
@@ -171,6 +171,10 @@ class Visit:
             raise self.invalid("reason", N_("A reason must be given."), "required")
         return reason
 
+    def is_outdated(self, current: str) -> bool:
+        """Return True if the page of the form has shown another state than `current`, in the field `seen`."""
+        return self.form.fields.get(SEEN, [current])[-1] != current
+
     def require_confirmation(self, name: str) -> None:
         """Raise NotValid unless the form has this name, which the user must type."""
         if self.form.text("confirm") != name:
@@ -275,15 +279,17 @@ class Visit:
         return secret
 
     def keep_typed(self) -> str:
-        """Store the form in a cookie for the page after its author's sign-in, if the form fits.
+        """Store the form in a cookie for the page after its author's sign-in, and return the address of this page.
 
-        Return the address of this page.
+        Return "" for a form that does not fit into a cookie.
         """
         here, author = self.form.secret("here"), revealed(self.form.secret("author"), self._typed_key)
         fields = {name: values for name, values in self.form.fields.items() if name not in UNKEPT}
         typed = hidden(msgspec.json.encode((author, here, self.request.url.path, fields)).decode(), self._typed_key)
-        if not author or not is_local(here) or len(typed) > MAX_COOKIE:
+        if not author or not is_local(here):
             return f"{ROOT}/"
+        if len(typed) > MAX_COOKIE:
+            return ""
         self.set_cookie(cookies.TYPED, typed, cookies.ATTEMPT)
         return here
 

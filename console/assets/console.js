@@ -122,8 +122,9 @@
     async function put(file, offset, body) {
       const address = `${uploading.dataset.upload}${encodeURIComponent(file.name)}/?size=${file.size}&version=${file.lastModified}&offset=${offset}`;
       const answer = await fetch(address, { method: "PUT", headers: { "X-Form-Token": csrf.value }, body });
+      if (answer.redirected) throw new Error(uploading.dataset.ended);
       if (answer.ok || answer.status === 409) return (await answer.json()).received;
-      const page = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main");
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main p");
       throw new Error(page ? page.textContent.trim() : answer.statusText);
     }
     button.disabled = true;

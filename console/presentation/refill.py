@@ -9,6 +9,8 @@ from html import escape
 Fields = Mapping[str, Sequence[str]]
 UNKEPT = frozenset({"author", "csrf", "form", "here", "password", "again", "former", "file"})
 """Fields that are not filled in again: tokens, passwords and files."""
+SEEN = "seen"
+"""Hidden field with the state that the page has shown. It stays, unless an error says that this state is outdated."""
 _FIELD = re.compile(r"<input\b[^>]*>|<textarea\b[^>]*>.*?</textarea>|<select\b[^>]*>.*?</select>", re.DOTALL)
 _NAME = re.compile(r'\bname="([^"]*)"')
 _TYPE = re.compile(r'\btype="(hidden|password|file|checkbox|radio)"')
@@ -28,9 +30,10 @@ def refilled(page: str, action: str, fields: Fields, errors: Mapping[str, str], 
         named = _NAME.search(field[0])
         name = named[1] if named else ""
         text = field[0]
-        if name in fields and name not in UNKEPT and fields[name] and not _TYPE.search(text):
+        is_kept = name not in errors if name == SEEN else not _TYPE.search(text)
+        if name in fields and name not in UNKEPT and fields[name] and is_kept:
             text = _with_value(text, fields[name][-1])
-        if name in errors:
+        if name in errors and name != SEEN:
             shown.add(name)
             text = text.replace(" ", f' aria-invalid="true" aria-errormessage="{escape(name)}-error" ', 1)
             text += f'<span class="error" role="alert" id="{escape(name)}-error">{escape(errors[name])}</span>'

@@ -32,6 +32,7 @@ from console.books.commands import (
 )
 from console.books.uploads import reach_of, store_files, store_piece
 from console.books.writing import Books, WrongOffset
+from console.presentation.refill import SEEN
 from console.presentation.rendering import segment
 from console.presentation.texts import N_
 from console.screens.paging import TextKey, page_of
@@ -72,6 +73,10 @@ MAX_LINE_BYTES = 10_000
 _BYTES: ListFormat[bytes] = ListFormat(media_type="application/octet-stream", encode=b"".join)
 _NEARBY = 2
 """Lines before and after a row."""
+_OUTDATED = N_(
+    "The file was changed or deleted after you opened this page. Compare your text with the file in another window. "
+    "If you save again, your text replaces the file."
+)
 _CODES = frozenset(entry.code for entry in CATALOGUE)
 _STEPS: tuple[StepKind, ...] = ("init", "check", "values", "rehearse", "errors", "push", "reconcile")
 
@@ -229,14 +234,26 @@ async def edit_text(visit: Visit) -> Response:
     text = await visit.read(read_text, book.book, name) if file is not None else ""
     if text is None or "\ufffd" in text:
         raise visit.refusal(400, N_("The file must be a text in UTF-8. Download it to edit it."))
-    return visit.render("book_text.html", book=book, address=_address(book.book), name=name, text=text)
+    return visit.render(
+        "book_text.html",
+        book=book,
+        address=_address(book.book),
+        name=name,
+        text=text,
+        seen=file.digest if file is not None else "",
+    )
 
 
 @action("/books/{book}/edit/", roles=IMPORTERS)
 async def save_text(visit: Visit) -> Response:
-    """Save an edited text."""
-    book, _ = await _book(visit)
+    """Save an edited text, unless its file has changed since the page was opened."""
+    book, files = await _book(visit)
     name, text = visit.form.text("name"), visit.form.secret("text").replace("\r\n", "\n")
+    file = next((file for file in files if file.is_whole and file.name == name), None)
+    if visit.is_outdated(file.digest if file is not None else ""):
+        stored = await visit.read(read_text, book.book, name) if file is not None and file.is_text else None
+        if stored != text:
+            raise visit.invalid(SEEN, _OUTDATED)
     await visit.written(_books(visit).write_text, reach_of(visit), book.book, name, text)
     return visit.redirect(_address(book.book), notice=visit._("The text was saved."))
 

@@ -14,6 +14,7 @@ from api.http.errors import not_found
 from console.access.people import DECIDERS, EVERYBODY
 from console.access.requests import request_task, requested_notice
 from console.access.visit import ROOT, Visit, action, page
+from console.presentation.formats import Formats
 from console.presentation.listing import (
     NAMES,
     SEARCH,
@@ -299,8 +300,9 @@ async def decide(visit: Visit) -> Response:
         outcomes = await visit.written_within(_WITHIN_S, execute, commands, at=now(), by=visit.person.by)
         changed += sum(outcome.recorded is not None for outcome in outcomes)
     is_retry = verb == "retry"
-    notice = N_("%(number)s imports are processed again.") if is_retry else N_("%(number)s imports were cancelled.")
-    return visit.redirect(f"{ROOT}/imports/{listed.query()}", notice=visit._(notice, number=changed))
+    notice = N_("Imports that are processed again: %(number)s.") if is_retry else N_("Cancelled imports: %(number)s.")
+    shown = Formats(visit.language).number(changed)
+    return visit.redirect(f"{ROOT}/imports/{listed.query()}", notice=visit._(notice, number=shown))
 
 
 async def _selection(visit: Visit, verb: str, listed: Filter, chosen: list[str] | None) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from api.access.api_key import new_api_key
 from api.description.problem_sentences import sentence_at
-from api.endpoints.supplier_settings import SUPPLIER_SETTINGS, URL
+from api.endpoints.supplier_settings import SUPPLIER_SETTINGS, URL, Setting
 from api.http.errors import not_found
 from api.http.status_codes import ApiError
 from console.access.people import OPERATORS, READERS
@@ -48,6 +48,10 @@ _CHANGES: dict[str, OwnerTaskKind] = {
     "sign-out": "user_sign_out",
     "erase": "user_erase",
 }
+_OUTDATED = N_(
+    "Nothing was changed: another user has changed these values after you opened the page. "
+    "Check them, and enter your change again."
+)
 _NO_PLACE = N_("The operator of the platform must first permit a URL for the documents of your organisation.")
 _NOT_YOURS = N_("You may only grant access to suppliers that you can see.")
 
@@ -121,7 +125,8 @@ async def supplier_page(visit: Visit) -> Response:
         "supplier.html",
         supplier=supplier,
         reason=(await reason_texts_of(visit, [supplier.reason]))[supplier.reason],
-        settings=[(name, row, row.shown(getattr(supplier, row.field))) for name, row in SUPPLIER_SETTINGS.items()],
+        settings=_settings(supplier),
+        seen=_seen(_settings(supplier)),
         statuses=STATUSES,
         is_operator=visit.person.may(OPERATORS),
     )
@@ -171,6 +176,10 @@ async def change_settings(visit: Visit) -> Response:
         if not setting.words and not URL.match(word):
             raise visit.invalid(setting.field, N_("The setting must be empty or a URL, such as s3://bucket/path."))
         values[setting.field] = setting.words.get(word, word)
+    shown = _settings(supplier)
+    is_new = any(getattr(supplier, field) != value for field, value in values.items())
+    if is_new and visit.is_outdated(_seen(shown)):
+        return visit.redirect(_address("suppliers", supplier.code), notice=visit._(_OUTDATED))
     _refuse_foreign_places(visit, supplier, values)
     await visit.execute(suppliers.stream_of(supplier.code), suppliers.ConfigureSupplier(**values))
     notices = [visit._("The settings were changed.")]
@@ -289,7 +298,15 @@ async def one_user(visit: Visit) -> Response:
     user_id = visit.path("user_id")
     user = await visit.read(user_listed, user_id)
     tasks = await _tasks(visit, user, "user_id")
-    return visit.render("user.html", user=user, user_id=user_id, tasks=tasks, roles=people.ROLES, secret=visit.secret())
+    return visit.render(
+        "user.html",
+        user=user,
+        user_id=user_id,
+        seen=_seen_role(user) if user else "",
+        tasks=tasks,
+        roles=people.ROLES,
+        secret=visit.secret(),
+    )
 
 
 @action("/users/{user_id}/{change}/", roles=OPERATORS)
@@ -304,7 +321,10 @@ async def change_user(visit: Visit) -> Response:
             role = visit.form.text("role")
             if role not in people.ROLES:
                 raise not_found()
-            arguments |= {"role": role, "suppliers": ",".join(await _codes(visit))}
+            codes = await _codes(visit)
+            if (role, codes) != (user.role, [*user.suppliers]) and visit.is_outdated(_seen_role(user)):
+                return visit.redirect(_address("users", user.user_id), notice=visit._(_OUTDATED))
+            arguments |= {"role": role, "suppliers": ",".join(codes)}
         case "erase":
             visit.require_confirmation(user.email)
         case "disable" | "enable" | "sign-out":
@@ -324,6 +344,19 @@ async def _with_link(visit: Visit, user_id: str) -> Response:
     link = people.SignInLink(user_id=user_id, token=token, expires_at=now() + LINK_LASTS)
     base = visit.console.settings.url or visit.transport.origin
     return visit.redirect(_address("users", user_id), secret=link.address(base))
+
+
+def _settings(supplier: SupplierListed) -> list[tuple[str, Setting, str]]:
+    """Return name, setting and shown value of each setting."""
+    return [(name, row, row.shown(getattr(supplier, row.field)) or "") for name, row in SUPPLIER_SETTINGS.items()]
+
+
+def _seen(settings: list[tuple[str, Setting, str]]) -> str:
+    return " ".join(value for _, _, value in settings)
+
+
+def _seen_role(user: UserListed) -> str:
+    return f"{user.role} {','.join(user.suppliers)}"
 
 
 async def _tasks(visit: Visit, holder: Holder | None, name: str) -> list[ShownTask]:

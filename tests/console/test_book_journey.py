@@ -1,6 +1,7 @@
 """An importer's user takes a book of two tables from the upload to the certificate, in Chromium."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -148,6 +149,31 @@ def test_a_go_live_is_paused_and_resumed_where_it_stopped(
         page.get_by_role("button", name="Compare", exact=True).click()
         ended(page, "reconcile", "done")
         expect(page.locator("#reconcile pre")).to_contain_text("BALANCED")
+
+
+def test_an_upload_that_is_refused_says_why_and_what_to_do(
+    service: RunningService, browser: Browser, tmp_path: Path
+) -> None:
+    file, odd = tmp_path / "kunden.csv", tmp_path / "-x.csv"
+    for path in (file, odd):
+        path.write_text("Nr;Name\n")
+    cookies = cookies_for(service, "importer", suppliers=(SUPPLIER,))
+    with desk(browser, service, cookies, language="de-DE") as sitting:
+        page = sitting.open("/console/books/")
+        page.locator("#run").fill("abgelehnt")
+        page.get_by_role("button", name="Bestand anlegen").click()
+        status, button = page.locator("#upload [role=status]"), page.get_by_role("button", name="Hochladen")
+        page.locator("#file").set_input_files(odd)
+        button.click()
+        expect(status).to_have_text(re.compile(r"^Der Name einer Datei darf nicht .* enthalten\.$"))
+        page.context.clear_cookies(name=next(iter(cookies)))
+        page.locator("#file").set_input_files(file)
+        button.click()
+        expect(status).to_have_text(
+            re.compile("^Ihre Sitzung ist beendet. Laden Sie die Seite neu, melden Sie sich an ")
+        )
+        page.reload()
+        expect(page).to_have_url(re.compile(r"/console/sign-in/\?next=%2Fconsole%2Fbooks%2Fb_"))
 
 
 def look_at(sitting: Desk, address: str, service: RunningService) -> None:

@@ -187,7 +187,7 @@ def test_many_are_decided_about_after_a_preview(book: Ledger, operator: Browser)
     without = send(operator, "/console/imports/decided/", whole, at="/console/imports/")
     done = send(operator, "/console/imports/decided/", whole | {"reason": "fixed"}, at="/console/imports/")
     assert (without.status_code, done.status_code) == (400, 303)
-    assert "2 imports are processed again." in words_of(operator.get(done.headers["location"]).text)
+    assert "Imports that are processed again: 2." in words_of(operator.get(done.headers["location"]).text)
     cancel = {"verb": "cancel", "scope": "all", "run": "monday"}
     preview = followed(operator, "/console/imports/decide/", cancel, at="/console/imports/")
     assert "1 import " in words_of(preview.text)

@@ -183,6 +183,12 @@ def csrf_in(page: str) -> str:
     return match[1]
 
 
+def seen_in(page: str, action: str) -> str:
+    """Return the state that a form of this address has shown."""
+    form = page.partition(f'action="{action}"')[2].partition("</form>")[0]
+    return unescape(form.partition('name="seen" value="')[2].partition('"')[0])
+
+
 def send(browser: Browser, path: str, fields: dict[str, Any] | None = None, *, at: str = "") -> httpx.Response:
     """Send a form as it stands on a page: at this address, or at the form's own."""
     page = browser.get(at or path)

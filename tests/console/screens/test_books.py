@@ -5,8 +5,10 @@ import re
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
+from html import escape
 from typing import Any
 
+import httpx
 import pytest
 
 from console.books.running import BookSteps
@@ -19,18 +21,22 @@ from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.user import ChangeUserRole, DisableUser, IssueSignInLink, stream_of
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
+from eventstore.log.payloads import random_key
 from projections import INLINE
 from projections.auxiliary import books as stored
 from projections.auxiliary.books import CHUNK_BYTES, Reach
 from tests.support.console import (
     AUTHORITY,
+    COOKIE,
     App,
     Browser,
     Visit,
     console_app,
     create_supplier,
     csrf_in,
+    new_session,
     new_user,
+    seen_in,
     send,
     words_of,
 )
@@ -197,6 +203,72 @@ def test_books_are_of_their_organisation_and_supplier(ledger: Ledger, anna: Brow
     assert "kunden.csv" in visit("operator").get(book).text
 
 
+OTHER = MAPPING.replace("NAME", "FIRMA")
+
+
+@pytest.mark.promise("stale-form-changes-nothing")
+@pytest.mark.parametrize("before", [None, MAPPING], ids=["new", "old"])
+@pytest.mark.parametrize("after", [None, OTHER], ids=["deleted", "changed"])
+@pytest.mark.parametrize("is_signed_out", [False, True], ids=["session", "ended session"])
+def test_a_text_that_has_changed_meanwhile_is_not_replaced_unseen(
+    ledger: Ledger, visit: Visit, before: str | None, after: str | None, is_signed_out: bool
+) -> None:
+    user = new_user(ledger, role="importer", suppliers=["NORDWIND"])
+    anna, ben = visit(user_id=user), visit("importer", suppliers=["NORDWIND"])
+    book = new_book(anna)
+    edit, file = f"{book}edit/", f"{book}files/mapping.yaml/"
+    if before is not None:
+        upload(anna, book, "mapping.yaml", before.encode())
+    page = anna.get(edit).text
+    typed = {"name": "mapping.yaml", "text": "mine: 1\n", "here": edit}
+    if after is not None:
+        upload(ben, book, "mapping.yaml", after.encode())
+    elif before is not None:
+        send(ben, f"{file}delete/", at=book)
+    is_stale = before != after
+    if is_signed_out:
+        author = page.partition('name="author" value="')[2].partition('"')[0]
+        anna.cookies.delete(COOKIE)
+        anna.post(edit, data=typed | {"seen": seen_in(page, edit), "author": author, "csrf": csrf_in(page)})
+        anna.cookies.set(COOKIE, new_session(ledger, user), domain="127.0.0.1")
+        page = anna.get(edit).text
+        assert "mine: 1" in page
+
+    def save(page: str) -> httpx.Response:
+        return anna.post(edit, data=typed | {"seen": seen_in(page, edit), "csrf": csrf_in(page)})
+
+    saved = save(page)
+    assert saved.status_code == (400 if is_stale else 303)
+    stored_text = anna.get(file)
+    assert (stored_text.text if stored_text.status_code == 200 else None) == (after if is_stale else typed["text"])
+    if is_stale:
+        assert "mine: 1" in saved.text
+        assert "was changed or deleted after you opened this page" in words_of(saved.text)
+        assert save(saved.text).status_code == 303
+    assert save(page).status_code == 303, "the same text again"
+    assert anna.get(file).text == typed["text"]
+
+
+@pytest.mark.promise("typed-text-is-kept")
+@pytest.mark.parametrize("length", [10, 10_000, 20_000])
+def test_a_text_whose_session_has_ended_is_shown_again(ledger: Ledger, visit: Visit, length: int) -> None:
+    user = new_user(ledger, role="importer", suppliers=["NORDWIND"])
+    anna = visit(user_id=user)
+    edit = f"{new_book(anna)}edit/"
+    page, text = anna.get(edit).text, f"mine: {'<x>' * (length // 10)} {random_key().hex() * (length // 100)}\n"
+    author = page.partition('name="author" value="')[2].partition('"')[0]
+    anna.cookies.delete(COOKIE)
+    typed = {"name": "mapping.yaml", "text": text, "author": author, "csrf": csrf_in(page)}
+
+    answer = anna.post(edit, data=typed | {"here": edit})
+    if answer.status_code == 303:
+        anna.cookies.set(COOKIE, new_session(ledger, user), domain="127.0.0.1")
+        answer = anna.get(edit)
+
+    assert f">\n{escape(text)}</textarea>" in answer.text
+    assert anna.post(edit, data=typed | {"here": "https://example.org/"}).text.count("mine") == 0
+
+
 def test_the_page_shows_a_row_beside_its_header(anna: Browser) -> None:
     book = new_book(anna)
     lines = "\r\n".join(["KONTO;NAME", *(f"{number};Müller {number}" for number in range(2, 60_000))])
@@ -236,7 +308,7 @@ def test_the_page_says_of_the_last_steps_only_what_they_have_found(anna: Browser
         admin.execute(f"UPDATE book_steps SET {changes} WHERE number = (SELECT max(number) FROM book_steps)")
         page = anna.get(book).text
         offered = ("Download the certificate</a>", "umzug.failures.xlsx</a></p>")
-        return [text in words_of(page) for text in result], *(text in page for text in offered)
+        return [text in words_of(page) for text in result], offered[0] in page, offered[1] in page
 
     ended, cut = "state = 'ended', exit_code =", "state = 'failed', error = 'refused', exit_code = 3"
     assert shown("push", "state = 'waiting'") == ([False, False], False, False)

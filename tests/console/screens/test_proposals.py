@@ -123,7 +123,7 @@ def test_the_forms_of_listed_actions_propose_and_a_proposal_is_rejected_with_a_r
         assert PROPOSED in words_of(anna.get(HOME).text), path
     few = {"verb": "retry", "chosen": chosen[:1], "reason": "fixed"}
     assert send(anna, "/console/imports/decided/", few, at=HOME).status_code == 303
-    assert "1 imports are processed again" in words_of(anna.get(HOME).text)
+    assert "Imports that are processed again: 1." in words_of(anna.get(HOME).text)
     assert isinstance(ledger.history(f"import/{SUPPLIER}/E-0")[-1].event, ImportRetried)
     assert not isinstance(ledger.history(f"import/{SUPPLIER}/E-1")[-1].event, ImportRetried)
     first = ben.get(PROPOSALS).text

@@ -28,6 +28,7 @@ from tests.support.console import (
     csrf_in,
     new_session,
     new_user,
+    seen_in,
     send,
     visitor,
     words_of,
@@ -190,6 +191,39 @@ def test_a_wrong_setting_is_shown_at_its_field_and_what_was_typed_stays(nordwind
     refused = send(operator, "/console/keys/", wrong, at="/console/keys/")
     assert 'role="alert">No supplier has this code.</p>' in refused.text
     assert "importledger-secret" not in operator.cookies
+
+
+@pytest.mark.promise("stale-form-changes-nothing")
+@pytest.mark.parametrize("kind", ["settings", "role"])
+def test_a_form_changes_nothing_that_another_user_has_changed_meanwhile(
+    database: PostgresUrls, nordwind: Ledger, visit: Visit, kind: str
+) -> None:
+    first, second, user = visit("operator"), visit("operator"), new_user(nordwind, role="support", suppliers=["*"])
+    home = "/console/suppliers/NW/" if kind == "settings" else f"/console/users/{user}/"
+    form = f"{home}{kind}/"
+    changes = {
+        "settings": (DEFAULTS | {"sends_customer_emails": "on"}, DEFAULTS | {"strictness": "strict"}),
+        "role": ({"role": "support", "suppliers": "NW"}, {"role": "operator", "suppliers": "*"}),
+    }[kind]
+
+    def post(browser: Browser, page: str, fields: dict[str, str]) -> str:
+        sent = fields | {"csrf": csrf_in(page), "seen": seen_in(page, form)}
+        answer = browser.post(form, data=sent)
+        return words_of(browser.get(answer.headers["location"]).text)
+
+    def shown() -> str:
+        return seen_in(first.get(home).text, form)
+
+    stale = second.get(home).text
+    with carrying_out(database):
+        page = first.get(home).text
+        assert [" was changed: another user" in post(first, page, changes[0]) for _ in range(2)] == [False, False]
+        changed = shown()
+        refused = post(second, stale, changes[1])
+        assert "Nothing was changed: another user has changed these values" in refused
+        assert shown() == changed
+        assert "another user" not in post(second, second.get(home).text, changes[1])
+    assert shown() not in (changed, seen_in(stale, form))
 
 
 def test_a_documents_root_that_cannot_be_reached_is_named(nordwind: Ledger, folder: Path, operator: Browser) -> None:
