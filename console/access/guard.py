@@ -13,6 +13,7 @@ from starlette.types import Message
 from api.http.errors import HANDLERS, answer_of, not_found
 from api.http.request_log import ORGANISATION
 from api.http.responses import ANONYMOUS, CALLERS, HELD, read_body
+from api.http.status_codes import ApiError
 from console.access import cookies
 from console.access.visit import ROOT, STALE, Console, Screen, Visit, is_local
 from console.presentation.forms import Form
@@ -21,6 +22,7 @@ from console.presentation.refill import UNKEPT, refilled
 from console.presentation.rendering import HEADERS, OVER_TLS
 from console.presentation.texts import N_
 
+_NOT_SAVED = N_("Your session had ended: nothing was saved. Sign in, and send the form again.")
 _TYPED = N_("Your session had ended. Check what you typed, and send the form again.")
 
 
@@ -47,7 +49,12 @@ async def _answer(visit: Visit) -> Response:
         raise visit.refusal(403, STALE)
     if visit.screen.method == "POST" and not visit.screen.is_streamed:
         budget = CALLERS if visit.opened else ANONYMOUS
-        body = await read_body(visit.request, budget, address=visit.transport.address, is_form=True)
+        try:
+            body = await read_body(visit.request, budget, address=visit.transport.address, is_form=True)
+        except ApiError as error:
+            if response is None or error.status != 413:
+                raise
+            raise visit.refusal(403, _NOT_SAVED) from error  # the limit is that of strangers
         visit.form = Form.of(body, visit.request.headers.get("content-type", ""))
         if response is None and not visit.is_own_form():
             raise visit.refusal(403, STALE)

@@ -153,7 +153,7 @@ async def store_piece(visit: Visit, books: Books, book: str, name: str, body: by
         raise BookRefused("The size must be a number.", "Die Größe muss eine Zahl sein.") from None
     reach = reach_of(visit)
     version = visit.query("version")[:100]
-    received = await visit.written(books.begin, reach, book, name, size, version=version)
+    received = await visit.written(books.begin, reach, book, name, size, version=version, offset=offset)
     if body:
         received = await visit.written(books.add, reach, book, name, offset, body)
     if received == size:

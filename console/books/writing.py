@@ -198,11 +198,22 @@ class Books:
             connection.execute(_INSERT_BOOK, row)
             return str(value_of(connection, _SELECT_BOOK, reach.organisation, supplier, run))
 
-    def begin(self, reach: Reach, book: str, name: str, size: int, *, version: str = "", is_new: bool = False) -> int:
+    def begin(
+        self,
+        reach: Reach,
+        book: str,
+        name: str,
+        size: int,
+        *,
+        version: str = "",
+        offset: int = 0,
+        is_new: bool = False,
+    ) -> int:
         """Begin or continue the upload of a file, and return the offset of its next byte. Raises BooksFull.
 
         An unfinished upload is continued if it has the same name, size and version, which is any text of the client.
-        With `is_new`, it is not continued.
+        With `is_new`, it is not continued. Only an upload at offset 0 replaces another unfinished upload of this name,
+        so that two uploads do not replace each other in turns.
         """
         refuse_name(name)
         refuse_size(size)
@@ -210,6 +221,11 @@ class Books:
             unfinished = rows_of(connection, _SELECT_UNFINISHED, book, name)
             if unfinished and (unfinished[0][1], unfinished[0][3]) == (size, version) and not is_new:
                 return int(unfinished[0][2])
+            if unfinished and offset:
+                raise BookRefused(
+                    "Another file of this name is being uploaded to the book. Upload one of the two files.",
+                    "In den Bestand wird eine andere Datei dieses Namens hochgeladen. Laden Sie eine der beiden hoch.",
+                )
             refuse_full(connection, found.organisation, size)
             if found.bytes + size > MAX_BOOK_BYTES or len(list_files(connection, book)) >= MAX_FILES:
                 raise BookRefused(

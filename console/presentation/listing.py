@@ -34,7 +34,7 @@ _OF_IMPORTS = frozenset(entry.code for entry in CATALOGUE if "latest_error" in e
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """The filter of a list. `misread` has `status` or `day` if their values are not valid."""
+    """The filter of a list. `misread` has `status`, `day` or `search` if their values are not valid."""
 
     supplier: str = ""
     status: str = ""
@@ -63,6 +63,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         if values["day"] and _day(values["day"]) is None:
             misread.append("day")
             values["day"] = ""
+        if search and not values["q"]:
+            misread.append(SEARCH)
         return cls(**values, search=search if values["q"] else "", misread=tuple(misread))
 
     @property

@@ -63,6 +63,10 @@ EXPORTED_AT_ONCE = 1_000
 MAX_ADDRESS = 6_000
 """Characters of an encrypted selection in an address. The server refuses addresses of more than 8 KiB."""
 _WITHIN_S = 30.0
+_UNREADABLE = N_(
+    "The filter or the selection in the address cannot be read, for example because it is of an earlier session. "
+    "Open the list, and filter and select again."
+)
 
 
 ACTIONS: dict[str, tuple[type[RetryImport | CancelImport], str]] = {
@@ -219,6 +223,25 @@ def _filter_of_address(visit: Visit) -> Filter:
     return Filter.of(dict(visit.request.query_params) | {"q": revealed(search, visit.token)}, search)
 
 
+def _exact_filter(visit: Visit) -> Filter:
+    """Return the filter of the address. Raises ApiError 400 if a part of it would be ignored."""
+    listed = _filter_of_address(visit)
+    if listed.misread:
+        raise visit.refusal(400, _UNREADABLE)
+    return listed
+
+
+def _selected(visit: Visit) -> list[str]:
+    """Return the names of the selected imports. Raises ApiError 400 for a selection of another session."""
+    selected = visit.query("chosen")
+    if not selected:
+        return []
+    try:
+        return zlib.decompress(b64decode(revealed(selected, visit.token))).decode().split("\n")
+    except (ValueError, zlib.error):
+        raise visit.refusal(400, _UNREADABLE) from None
+
+
 def _filter_of_form(visit: Visit) -> Filter:
     text = visit.form.text("q")
     search = hidden(text, visit.token) if text else ""
@@ -228,7 +251,7 @@ def _filter_of_form(visit: Visit) -> Filter:
 @page("/imports/export/", roles=EVERYBODY)
 async def export_list(visit: Visit) -> Response:
     """Return the whole list as CSV."""
-    query = partial(_export_page, criteria=_filter_of_address(visit).restricted_to(await _codes(visit)))
+    query = partial(_export_page, criteria=_exact_filter(visit).restricted_to(await _codes(visit)))
     headers = {"Content-Disposition": 'attachment; filename="imports.csv"'}
     return await visit.services.lists.answer(visit, query, "", csv_in(visit.language), headers)
 
@@ -257,9 +280,8 @@ async def choose(visit: Visit) -> Response:
 @page("/imports/decide/", roles=DECIDERS)
 async def preview(visit: Visit) -> Response:
     """Show the number of imports before the bulk action, and a command that does the same."""
-    verb, listed, is_whole = visit.query("verb", "retry"), _filter_of_address(visit), visit.query("scope") == "all"
-    selected = revealed(visit.query("chosen"), visit.token)
-    names = zlib.decompress(b64decode(selected)).decode().split("\n") if selected else []
+    verb, listed, is_whole = visit.query("verb", "retry"), _exact_filter(visit), visit.query("scope") == "all"
+    names = [] if is_whole else _selected(visit)
     chosen = await _selection(visit, verb, listed, None if is_whole else names)
     is_plain = not (listed.run or listed.day or listed.q or listed.path or listed.fixed)
     return visit.render(

@@ -33,7 +33,7 @@ from projections.versions.overview import version_standings
 from projections.views.owner_task import owner_tasks
 from schemas.sentence import Sentence
 from tests.support.auditors import audited
-from tests.support.console import Browser, Visit, create_supplier, csrf_in, send, words_of
+from tests.support.console import Browser, Visit, create_supplier, csrf_in, new_user, send, words_of
 from tests.support.databases import Admin
 from tests.support.following import follow
 from tests.support.make import an_account, changed, start
@@ -173,6 +173,25 @@ def test_a_second_tab_is_told_that_somebody_was_faster(book: Ledger, visit: Visi
         assert "Nichts wurde geändert: Der Status des Imports ist jetzt „Verarbeitet“." in page
     unknown = f"/console/imports/{SUPPLIER}/none/retry/"
     assert send(browser, unknown, {"reason": "x"}, at=at).status_code in (400, 404, 409)
+
+
+@pytest.mark.parametrize("scope", ["all", ""], ids=["all that match", "selected"])
+def test_a_selection_of_an_earlier_session_is_never_another_selection(book: Ledger, visit: Visit, scope: str) -> None:
+    user = new_user(book, role="support", suppliers=["*"])
+    old, fresh, other = visit(user_id=user), visit(user_id=user), "/console/imports/find/"
+    found = send(old, other, {"q": "nobody of this name"}, at="/console/imports/").headers["location"]
+    chosen = {"verb": "cancel", "scope": scope, "q": "nobody", "chosen": f"{SUPPLIER}/E/1"}
+    preview = send(old, "/console/imports/decide/", chosen, at="/console/imports/").headers["location"]
+    mixed = f"/console/imports/decide/?chosen={found.partition('search=')[2]}"
+    assert old.get(preview).status_code == 200
+    refused = [preview, mixed, found.replace("/imports/", "/imports/export/")]
+    refused += ["/console/imports/decide/?scope=all&status=lost", "/console/imports/export/?day=tomorrow"]
+    for address in refused:
+        answer = fresh.get(address)
+        assert answer.status_code == 400, address
+        assert "The filter or the selection in the address cannot be read" in words_of(answer.text)
+    assert "The filter ignores the search text" in words_of(fresh.get(found).text)
+    assert "The filter ignores" not in words_of(old.get(found).text)
 
 
 def test_many_are_decided_about_after_a_preview(book: Ledger, operator: Browser) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
+from itertools import product
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from starlette.requests import Request
 from api.http.errors import answered_error
 from console.books import writing
 from console.books.commands import BookRefused
-from console.books.writing import Books, name_of_upload
+from console.books.writing import Books, WrongOffset, name_of_upload
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.user import CreateUser, stream_of
 from eventstore.clock import now
@@ -63,6 +64,33 @@ def upload(books: Books, book: str, name: str, data: bytes, reach: Reach = ANNA)
     for first in range(0, len(data), CHUNK_BYTES):
         books.add(reach, book, name, first, data[first : first + CHUNK_BYTES])
     books.finish(reach, book, name)
+
+
+def test_of_two_uploads_of_a_name_at_once_one_is_finished(books: Books) -> None:
+    for steps in product("ab", repeat=4):
+        book = books.create(ANNA, "ACME", "".join(steps))
+        at, ended = {"a": 0, "b": 0}, set[str]()
+        for version in (*steps, *"abababab"):
+            if version not in ended and send_piece(books, book, version, at):
+                ended.add(version)
+        assert ended == {"a", "b"}, steps
+        assert 3 * CHUNK_BYTES in at.values(), steps
+
+
+def send_piece(books: Books, book: str, version: str, at: dict[str, int]) -> bool:
+    """Send the next of three pieces as the script of the page does; return True after the last, and if refused."""
+    size, offset = 3 * CHUNK_BYTES, at[version]
+    try:
+        books.begin(ANNA, book, "k.csv", size, version=version, offset=offset)
+        at[version] = books.add(ANNA, book, "k.csv", offset, version.encode() * CHUNK_BYTES)
+    except WrongOffset as wrong:
+        at[version] = wrong.received
+        return False
+    except BookRefused:
+        return True
+    if at[version] == size:
+        books.finish(ANNA, book, "k.csv")
+    return at[version] == size
 
 
 def test_stored_files_are_encrypted_and_bound_to_their_place(books: Books, ledger: Ledger) -> None:

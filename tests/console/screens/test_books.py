@@ -249,6 +249,14 @@ def test_a_text_that_has_changed_meanwhile_is_not_replaced_unseen(
     assert anna.get(file).text == typed["text"]
 
 
+def test_a_form_that_is_too_large_for_strangers_names_the_end_of_the_session(anna: Browser) -> None:
+    edit = f"{new_book(anna)}edit/"
+    anna.cookies.delete(COOKIE)
+    answer = anna.post(edit, data={"text": "x" * 50_000})
+    assert answer.status_code == 403
+    assert "Your session had ended: nothing was saved." in words_of(answer.text)
+
+
 @pytest.mark.promise("typed-text-is-kept")
 @pytest.mark.parametrize("length", [10, 10_000, 20_000])
 def test_a_text_whose_session_has_ended_is_shown_again(ledger: Ledger, visit: Visit, length: int) -> None:
