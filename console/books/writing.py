@@ -5,7 +5,7 @@ can make. If pushes need a second person, a push has no MAC before another user 
 """
 
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, LiteralString
@@ -492,6 +492,11 @@ def name_of_upload(name: str, files: Collection[str]) -> str:
     while f"corrected-{number}.failures.xlsx" in files:
         number += 1
     return f"corrected-{number}.failures.xlsx"
+
+
+def in_order_of_upload(corrections: Iterable[str]) -> list[str]:
+    """Return names of corrections by their numbers: of two corrections of an account, importbook uses the last."""
+    return sorted(corrections, key=lambda name: (len(name), name))
 
 
 def _counts(files: Collection[BookFile]) -> dict[str, int]:

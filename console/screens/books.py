@@ -31,7 +31,7 @@ from console.books.commands import (
     rehearsal_of,
 )
 from console.books.uploads import reach_of, store_files, store_piece
-from console.books.writing import Books, WrongOffset
+from console.books.writing import Books, WrongOffset, in_order_of_upload
 from console.presentation.refill import SEEN
 from console.presentation.rendering import segment
 from console.presentation.texts import N_
@@ -153,7 +153,7 @@ async def book_page(visit: Visit) -> Response:
         has_values=VALUES in names,
         mapping=MAPPING,
         values=VALUES,
-        corrections=[file.name for file in whole if is_workbook(file.name) and not file.step],
+        corrections=in_order_of_upload(file.name for file in whole if is_workbook(file.name) and not file.step),
         workbook=f"{run}.failures.xlsx" if is_listed and f"{run}.failures.xlsx" in names else "",
         sent=sent,
         failed_run=run,

@@ -334,6 +334,14 @@ def test_the_page_says_of_the_last_steps_only_what_they_have_found(anna: Browser
     assert shown("push", f"{ended} 0") == ([True, False], False, False)
 
 
+def test_the_last_correction_is_sent_last(anna: Browser) -> None:
+    book = new_book(anna)
+    for name in ("book.ndjson", *["umzug.failures.xlsx"] * 11):
+        assert upload(anna, book, name, b"{}\n") == 303
+    names = [f"corrected-{number}.failures.xlsx" for number in range(1, 12)]
+    assert re.findall(r'name="files" value="([^"]+)"', anna.get(book).text) == names * 2
+
+
 def test_errors_are_grouped_with_the_rows_of_the_first_accounts() -> None:
     table = "line,number,severity,code,path,sentence,value\n"
     rows = [
