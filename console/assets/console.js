@@ -87,6 +87,19 @@
   });
   document.addEventListener("htmx:afterSettle", begin);
 
+  /* At the end of a live part, the whole page is reloaded, unless somebody types on it. */
+  function isTyping() {
+    const fields = [...document.querySelectorAll("input:not([type=hidden], [type=checkbox], [type=radio]), textarea")];
+    return fields.some((field) => field.value !== field.defaultValue);
+  }
+  document.addEventListener("htmx:beforeOnLoad", (event) => {
+    const { xhr, target } = event.detail;
+    if (xhr.getResponseHeader("HX-Refresh") !== "true" || !isTyping()) return;
+    event.preventDefault();
+    const page = new DOMParser().parseFromString(xhr.responseText, "text/html");
+    morph(target, page.getElementById(target.id));
+  });
+
   /* Live parts can be paused. */
   const live = document.getElementById("live-switch");
   if (live && document.querySelector("[hx-trigger^=every]")) live.hidden = false;

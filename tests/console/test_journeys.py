@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from playwright.sync_api import Browser, Page, Position, expect
+from playwright.sync_api import Browser, Page, Position, Route, expect
 
 from tests.support.browser import NARROW, SCHEMES, WIDE, chromium, cookies_for, desk, look
 from tests.support.folders import temporary_folder
@@ -273,6 +273,31 @@ def test_a_live_part_keeps_its_elements_and_what_was_typed_selected_and_unfolded
         assert page.evaluate("document.querySelector('#live details').open")
         assert page.evaluate("getSelection().toString()") == chosen != ""
         expect(page.locator(".chart canvas")).to_have_count(1)
+
+
+@pytest.mark.promise("typed-text-is-kept")
+@pytest.mark.parametrize("is_typing", [True, False], ids=["typing", "reading"])
+def test_the_end_of_a_live_part_reloads_no_page_on_which_somebody_types(
+    service: RunningService, browser: Browser, is_typing: bool
+) -> None:
+    def end(route: Route) -> None:
+        """Answer as the page of a process that has ended meanwhile."""
+        if "hx-request" not in route.request.headers:
+            route.continue_()
+            return
+        answer = route.fetch()
+        route.fulfill(response=answer, headers=answer.headers | {"hx-refresh": "true"})
+
+    with desk(browser, service, cookies_for(service, "operator")) as sitting:
+        page = sitting.open("/console/projections/")
+        page.route("**/console/projections/", end)
+        page.evaluate("document.body.dataset.before = document.querySelector('#live').dataset.before = 'yes'")
+        if is_typing:
+            page.locator("#q").fill("Frau Ç")
+        page.evaluate(REFRESH)
+        expect(page.locator("#live[data-before]")).to_have_count(0)
+        expect(page.locator("body[data-before]")).to_have_count(1 if is_typing else 0)
+        expect(page.locator("#q")).to_have_value("Frau Ç" if is_typing else "")
 
 
 def test_live_parts_can_be_paused(service: RunningService, browser: Browser, book: Book) -> None:
