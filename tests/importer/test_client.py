@@ -26,14 +26,17 @@ from importledger_client import (
     NotFound,
     Refused,
     Unavailable,
+    batches,
     protocol,
 )
 from importledger_client.batches import MAX_BYTES, MAX_UNDERWAY_BYTES, Batch
-from importledger_client.commands import main
+from importledger_client.commands import main, watch
 from importledger_client.commands.reconcile import line_of
 from importledger_client.display import visible
 from importledger_client.manifest import FORMAT, Counting
+from importledger_client.notes import load_note
 from importledger_client.protocol import TryLater, lines_of
+from importledger_client.pushing import CHECKED_FROM
 from tests.support.importbook import importbook
 from tests.support.make import an_account, changed, encoded
 from tests.support.running import Importer, RunningService, free_port, wait_for
@@ -284,6 +287,48 @@ def test_a_certificate_without_totals_is_refused(
         words = ["book", "--manifest", "m.json", "--supplier", "NORDWIND", "--url", url, "--key", "ilk_x"]
         assert main.run(["reconcile", *words]) == 2
     assert "check the address" in capsys.readouterr().err
+
+
+def test_a_push_waits_until_the_runs_of_all_its_suppliers_have_its_accounts(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """However late the service lists the runs. The accounts of the second supplier begin far down in the book."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(watch, "LATE_S", 0.0)
+    monkeypatch.setattr(watch, "PAUSE_S", 0.0)
+    monkeypatch.setattr(batches, "MAX_LINES", 32)
+    suppliers = ["NORDWIND"] * CHECKED_FROM + ["SUED", "TYPO"]
+    accounts = [{"external_account_number": f"{n}", "import_supplier": name} for n, name in enumerate(suppliers)]
+    Path("book.ndjson").write_bytes(b"".join(msgspec.json.encode(account) + b"\n" for account in accounts))
+    following = iter(range(len(accounts)))
+
+    def receipts() -> bytes:
+        lines = itertools.islice(following, 32)
+        receipts = [{"line": n % 32 + 1, "status": "PENDING" if suppliers[n] != "TYPO" else "REFUSED"} for n in lines]
+        return b"".join(msgspec.json.encode(receipt) + b"\n" for receipt in receipts)
+
+    def states(total: int, ended: str) -> Iterator[bytes]:
+        for by_status in ({}, {"PENDING": 1}, {"PENDING": total}, {ended: total}):
+            state = {"run": "go", "import_supplier": "", "total": sum(by_status.values()), "by_status": by_status}
+            yield msgspec.json.encode(state)
+
+    runs = {"NORDWIND": states(CHECKED_FROM, "PROCESSED"), "SUED": states(1, "ERRORED")}
+
+    def answer(path: str) -> bytes:
+        if "graphql" in path:
+            return TOKEN
+        return receipts() if "bulk" in path else next(runs[path.split("/")[-3]])
+
+    statuses = itertools.chain([200], [200] * 4, [404], [200] * 3, [404], [200] * 3)
+    with answering(answer, statuses=statuses) as url:
+        words = ["--run", "go", "--wait", "--connections", "1", "--url", url, "--key", "ilk_x"]
+        assert main.run(["push", "book.ndjson", *words]) == 1
+    shown = capsys.readouterr().out
+    assert "run go · NORDWIND · 100 accounts · PROCESSED 100" in shown
+    assert "run go · SUED · 1 account · ERRORED 1" in shown
+    note = load_note("go", Path())
+    assert note is not None
+    assert note.suppliers == ["NORDWIND", "SUED"]
 
 
 @pytest.mark.parametrize("verb", ["watch", "errors", "push", "reconcile"])

@@ -14,6 +14,7 @@ import pytest
 from importledger_client import Client, failures
 from importledger_client.answers import RunError
 from importledger_client.book import ERRORS, book
+from importledger_client.commands import common, verbs
 from tests.support.importbook import Verb, importbook
 from tests.support.running import Importer, RunningService, processed, wait_for
 from tests.support.terminal import Terminal
@@ -356,3 +357,10 @@ def test_profile_shows_statistics_and_refusals_and_warnings(tmp_path: Path, impo
     assert not is_checked
     assert processed(importer) == 0
     assert importer.client.all(importer.supplier).body == []
+
+
+def test_a_printed_command_has_only_options_of_its_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, verb in verbs.importbook.commands.items():
+        common.next_step(common.out(), name, access=common.Access("https://ledger.example", "ilk_x"))
+        takes_address = any(option.name == "url" for option in verb.params)
+        assert ("--url https://ledger.example" in capsys.readouterr().out) == takes_address, name

@@ -17,7 +17,7 @@ from importledger_client.language import _
 from importledger_client.notes import Note
 from importledger_client.protocol import is_blank
 from importledger_client.sent_accounts import SentAccounts
-from importledger_client.sources import Line, Source, account_in, for_supplier, identity_of, number_of, supplier_of
+from importledger_client.sources import Line, Source, account_in, for_supplier, identity_of, number_of
 
 _OF_SUPPLIER = frozenset({"invalid_choice", "import_supplier_migration_not_ongoing"})
 """Codes of refusals because the supplier is unknown to the service, or accepts no accounts at present."""
@@ -46,6 +46,8 @@ class Pushing:
         self.run, self.mode, self.supplier, self.sources, self.rate = run, mode, supplier, sources, rate
         self.files = [name for source in sources for name in source.files]
         self.suppliers: set[str] = {supplier} if supplier else set()
+        self.accepted, self.replayed = collections.Counter[str](), collections.Counter[str]()
+        """Numbers of accounts that were accepted, and replayed, by supplier."""
         self.summary = Summary()
         self.error_counts, self.warned = ErrorCounts(), ErrorCounts()
         self.pace = Pace()
@@ -72,7 +74,7 @@ class Pushing:
                 line.errors = (FieldError("", "parse_error", _("The account must not be empty.")),)
             if self.supplier and not line.errors:
                 line.content = for_supplier(line.content, self.supplier)
-            if not line.errors and self._has_other_content(line.content):
+            if not line.errors and self._has_other_content(line):
                 sentence = _("The number must belong to one account: an earlier line has it with other content.")
                 line.errors = (FieldError("external_account_number", "invalid", sentence),)
             if line.errors:
@@ -84,18 +86,22 @@ class Pushing:
                 )
                 self._count(line, refusal, files)
                 continue
-            if not self.supplier and (not self.suppliers or sent < CHECKED_FROM):
-                self.suppliers |= {found} if (found := supplier_of(line.content)) else set()
             sent += 1
             if self.rate:
                 time.sleep(max(0.0, sent / self.rate - self.pace.seconds))
             self._waiting_for_receipt.append(line)
             yield line.content
 
-    def _has_other_content(self, content: bytes) -> bool:
-        """Return True if an earlier line has the account with other content: the service would keep either of them."""
-        identity = identity_of(content)
-        return identity is not None and self._sent.has_other(identity, content)
+    def _has_other_content(self, line: Line) -> bool:
+        """Return True if an earlier line has the account with other content: the service would keep either of them.
+
+        Also record the supplier of the account.
+        """
+        supplier, number = identity_of(line.content)
+        if supplier:
+            line.supplier = supplier
+            self.suppliers.add(supplier)
+        return number != b"" and self._sent.has_other((supplier, number), line.content)
 
     def _lines(self) -> Iterator[Line]:
         for source in self.sources:
@@ -118,6 +124,8 @@ class Pushing:
             refused=previous.refused + receipt.is_refused,
             warned=previous.warned + bool(receipt.warnings),
         )
+        if not receipt.is_refused:
+            (self.replayed if receipt.replayed else self.accepted)[line.supplier] += 1
         external, errors = receipt.external_account_number, receipt.errors
         if receipt.is_refused:
             errors = errors or (FieldError("", receipt.code or "refused", _("The account was refused.")),)
@@ -147,6 +155,10 @@ class Pushing:
         total = sum(source.size or 0 for source in self.sources)
         return sum(source.read or 0 for source in self.sources) / total if total else None
 
+    def stored_suppliers(self) -> set[str]:
+        """Return the suppliers of which the service has accounts of this push."""
+        return {*self.accepted, *self.replayed} - {""}
+
     def save_note(self) -> None:
         """Write the note of the run.
 
@@ -156,7 +168,8 @@ class Pushing:
         if self.has_no_supplier or (previous is not None and not self.receipts):  # nothing of the run has changed
             return
         files, mapping, supplier = self.files, self.sources[0].mapping, self.supplier or ""
-        suppliers = self.suppliers | set(previous.suppliers if previous else ())
+        suppliers = self.stored_suppliers() or self.suppliers
+        suppliers |= set(previous.suppliers if previous else ())
         if previous is not None and all(map(is_of_failures, files)):  # the first push of the run had the whole book
             files, mapping, supplier = previous.files, previous.mapping, supplier or previous.supplier
         pushed = (self.files, self.sources[0].mapping)

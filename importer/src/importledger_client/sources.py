@@ -6,7 +6,7 @@ import io
 import re
 import sys
 import zlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -54,6 +54,8 @@ class Line(msgspec.Struct):
     content: bytes
     errors: tuple[FieldError, ...] = ()
     external: str | None = None
+    supplier: str = ""
+    """Supplier that the account names, once it is known."""
 
 
 def file_at(name: str) -> Path:
@@ -291,27 +293,21 @@ def for_supplier(content: bytes, supplier: str) -> bytes:
     return _encode(fields)
 
 
-def supplier_of(content: bytes) -> str | None:
-    """Return the supplier that an account names, or None."""
-    return _text_in(content, "import_supplier")
-
-
 def number_of(content: bytes) -> str | None:
     """Return the external account number of a line's account, or None."""
-    return _text_in(account_in(content), "external_account_number")
+    return _text_in(_fields_in(account_in(content)), "external_account_number")
 
 
-def identity_of(content: bytes) -> tuple[bytes, bytes] | None:
-    """Return the JSON of an account's supplier and number, or None for an account without a number."""
+def identity_of(content: bytes) -> tuple[str | None, bytes]:
+    """Return an account's supplier, or None, and the JSON of its number, or b""."""
     fields = _fields_in(content)
-    number = bytes(fields.get("external_account_number", b""))
-    return (bytes(fields.get("import_supplier", b"")), number) if number else None
+    return _text_in(fields, "import_supplier"), bytes(fields.get("external_account_number", b""))
 
 
-def _text_in(content: bytes, name: str) -> str | None:
+def _text_in(fields: Mapping[str, msgspec.Raw], name: str) -> str | None:
     """Return a text of an account, or None if the account does not have the text."""
     try:
-        return msgspec.json.decode(_fields_in(content)[name], type=str) or None
+        return msgspec.json.decode(fields[name], type=str) or None
     except (KeyError, *NOT_JSON):
         return None
 

@@ -30,6 +30,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}\Z")
 """Form of a W3C traceparent."""
 SHOWN_KINDS = 5
+_OFFLINE = frozenset({"generate", "map", "fix", "manifest"})
+"""Verbs without the options of the service."""
 _RUN = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,64}\Z")
 
 
@@ -186,9 +188,10 @@ def label(name: str) -> str:
     return _(name.replace("_", " "))
 
 
-def next_step(console: Console, *words: str) -> None:
-    """Print the next command."""
-    print_line(console, _("next:  {command}", command=command(*words)))
+def next_step(console: Console, *words: str, access: Access | None = None) -> None:
+    """Print the next command, with the options of `access` unless its verb needs no service."""
+    options = access.words if access is not None and words[0] not in _OFFLINE else []
+    print_line(console, _("next:  {command}", command=command(*words, *options)))
 
 
 def words_of(*, mapping: str = "", supplier: str | None = "", mode: str = "create") -> list[str]:

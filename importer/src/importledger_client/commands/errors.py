@@ -116,7 +116,7 @@ def errors(run: str, since: str | None, is_json: bool, excel: bool, supplier: st
         sentence = _("Correct the marked cells in {file}, save it, and send it.", file=name)
         common.print_line(console, *sentences, sentence)
     if not is_json and found.numbers() and (words := _corrected(run)):
-        common.next_step(console, *words, *access.words)
+        common.next_step(console, *words, access=access)
     return OK
 
 

@@ -51,7 +51,7 @@ def profile(files: tuple[str, ...], supplier: str | None, mapping: Path | None, 
     title = _("{accounts} with warnings:", accounts=counted(warned.accounts, "account"))
     common.report_kinds(console, title, warned)
     words = common.words_of(mapping=str(mapping or ""), supplier=supplier, mode="validate")
-    common.next_step(console, "push", *files, *words, *access.words)
+    common.next_step(console, "push", *files, *words, access=access)
     return SOMETHING_WRONG if found.bad_lines else OK
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from importledger_client import notes
 from importledger_client.commands import INTERRUPTED, NOTHING_DONE, OK, SOMETHING_WRONG, common
 from importledger_client.commands.manifest import Making
-from importledger_client.commands.watch import watch_runs
+from importledger_client.commands.watch import Expected, watch_runs
 from importledger_client.display import EVERY_S, Progress, counted, duration, number
 from importledger_client.errors import ImportLedgerError
 from importledger_client.failures import FailureFiles, csv_path, is_of_failures, ndjson_path
@@ -112,14 +112,17 @@ def push(
         code = max(code, _manifest_of(pushing, making, shown_on))
     if is_json:
         click.echo(msgspec.json.encode({"summary": pushing.summary}).decode())
-    accepted, words = pushing.summary.accepted + pushing.summary.replayed, _next_command(pushing, code)
-    if is_to_wait and accepted and not pushing.ending and mode != "validate":
-        suppliers = sorted(pushing.suppliers)
-        expected = accepted if len(suppliers) == 1 else 1
-        watched, afterwards = watch_runs(client, run, suppliers, console, shown_on, expected)
+    stored, words = sorted(pushing.stored_suppliers()), _next_command(pushing, code)
+    if is_to_wait and stored and not pushing.ending and mode != "validate":
+        expected = {name: Expected(pushing.accepted[name], pushing.replayed[name]) for name in stored}
+        try:
+            watched, afterwards = watch_runs(client, run, expected, console, shown_on)
+        except (ImportLedgerError, common.Stop) as error:  # not exit code 2, which says that nothing was sent
+            common.print_line(console, str(error))
+            watched, afterwards = SOMETHING_WRONG, ["watch", run, *common.words_of(supplier=pushing.supplier)]
         code, words = max(code, watched), words if code else afterwards
     if words:
-        common.next_step(shown_on, *words, *access.words)
+        common.next_step(shown_on, *words, access=access)
     return code
 
 

@@ -1,9 +1,9 @@
 """`importbook watch`: show a run until all of its accounts have ended."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 from rich.console import Console
@@ -23,7 +23,15 @@ PAUSE_S = 0.5
 SETTLED = 3
 """Number of successive answers that must show the run as ended, since counts may be a second late."""
 LATE_S = 15.0
-"""Time after a push in which the run may be unknown or incomplete [seconds]."""
+"""Time after a push in which the run may lack replayed accounts, or show accounts as cancelled [seconds]."""
+
+
+class Expected(NamedTuple):
+    """Accounts that a push has sent to a run. The service always adds accepted accounts, but maybe later."""
+
+    accepted: int = 0
+    replayed: int = 0
+    """With lines that occur twice, which the run has once."""
 
 
 @click.command(epilog="Example: importbook watch go-live")
@@ -36,22 +44,22 @@ def watch(run: str, supplier: str | None, access: common.Access) -> int:
     Exit code 1 if an account has ended in ERRORED or DRY_RUN_ERRORED.
     """
     console = common.out()
-    code, words = watch_runs(access.client(), run, [common.supplier_of(run, supplier)], common.err(), console)
+    suppliers = {common.supplier_of(run, supplier): Expected()}
+    code, words = watch_runs(access.client(), run, suppliers, common.err(), console)
     if words:
-        common.next_step(console, *words, *access.words)
+        common.next_step(console, *words, access=access)
     return code
 
 
 def watch_runs(
-    client: "Client", run: str, suppliers: Sequence[str], console: Console, out: Console, expected: int = 0
+    client: "Client", run: str, suppliers: Mapping[str, Expected], console: Console, out: Console
 ) -> tuple[int, list[str]]:
-    """Watch a run of each supplier until none of its accounts waits.
+    """Watch a run of each supplier until it has the expected accounts, and none of its accounts waits.
 
-    After a push, the run may be incomplete for a moment, so it must also have `expected` accounts. Returns the exit
-    code and the words of the next command.
+    Returns the exit code and the words of the next command.
     """
     code, words = OK, list[str]()
-    for supplier in suppliers:
+    for supplier, expected in suppliers.items():
         try:
             ended = _watched(client, run, supplier, console, expected)
         except NotFound as error:
@@ -74,24 +82,24 @@ def _next_proof(run: str, supplier: str) -> list[str]:
     return ["manifest", *note.files, *common.words_of(mapping=note.mapping, supplier=note.supplier), "-o", manifest]
 
 
-def _watched(client: "Client", run: str, supplier: str, console: Console, expected: int) -> Run:
+def _watched(client: "Client", run: str, supplier: str, console: Console, expected: Expected) -> Run:
     settled, late = 0, time.monotonic() + LATE_S
     with Progress(console) as display:
         while True:
-            is_late = expected and time.monotonic() < late
+            is_late = sum(expected) > 0 and time.monotonic() < late
             try:
                 now = client.run(supplier, run)
             except NotFound:
-                if not is_late:
+                if not (is_late or expected.accepted):
                     raise
-            else:
-                display.show(_line(now), 1 - now.waiting / now.total if now.total else 0.0)
-                # cancelled accounts have just been sent again, and validations are not stored
-                ended = now.total - now.by_status.get("CANCELLED", 0) - now.by_status.get("VALID", 0)
-                is_settled = not now.waiting and (ended >= expected or not is_late)
-                settled = settled + 1 if is_settled else 0
-                if settled >= (1 if expected else SETTLED):
-                    return now
+                now = Run(run=run, import_supplier=supplier)
+            listed = now.total - now.by_status.get("VALID", 0)  # validations are not stored
+            display.show(_line(now, expected.accepted - listed), 1 - now.waiting / now.total if now.total else 0.0)
+            ended = listed - now.by_status.get("CANCELLED", 0)  # cancelled accounts have just been sent again
+            is_complete = listed >= expected.accepted and (ended >= sum(expected) or not is_late)
+            settled = settled + 1 if is_complete and not now.waiting else 0
+            if settled >= (1 if sum(expected) else SETTLED):
+                return now
             time.sleep(PAUSE_S)
 
 
@@ -106,8 +114,10 @@ def _total(run: Run) -> str:
     return f"{accounts} · {counted(validated, 'validation')}" if validated else accounts
 
 
-def _line(run: Run) -> str:
+def _line(run: Run, missing: int) -> str:
     parts = [run.run, *_counts(run)]
+    if missing > 0:
+        parts.append(_("accepted, not listed yet: {number}", number=number(missing)))
     if run.refused:
         parts.append(f"{_('refused attempts')} {number(run.refused)}")
     if run.processed_per_s:
