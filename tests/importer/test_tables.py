@@ -98,6 +98,17 @@ def test_german_csv_is_read_and_seldom_refused(rows: list[list[str]], dialect: d
         assert read(path) in ([expected, None] if mixed or _has_blank_before_quote(rows) else [expected])
 
 
+@given(
+    st.lists(st.from_regex(r"[A-Za-z]+[ÄÖÜäöüß][a-z]*|[ÄÖÜäöüß][A-Za-z]+", fullmatch=True), min_size=1),
+    st.sampled_from(["cp850", "cp437", "mac_roman"]),
+)
+def test_words_of_dos_and_mac_are_never_read_as_other_words(words: list[str], encoding: str) -> None:
+    with file_named("kunden.csv") as path:
+        path.write_bytes("\n".join(["Nr;Name", *(f"K1;{word}" for word in words)]).encode(encoding))
+        with pytest.raises(Unreadable, match="Set its encoding"):
+            Table([str(path)], TableSource())
+
+
 def _has_blank_before_quote(rows: list[list[str]]) -> bool:
     return any(cell.startswith(" ") and cell.lstrip().startswith('"') for row in rows for cell in row)
 

@@ -1,7 +1,7 @@
 """Read CSV files. A file must have one encoding, one delimiter and one line end.
 
 All bytes of the file choose the encoding: a byte order mark, else UTF-8, else Windows-1252 unless a byte rules it out.
-A file that mixes encodings is refused.
+A file that mixes encodings is refused, and so is a file whose letters nothing decides.
 """
 
 import codecs
@@ -33,6 +33,15 @@ _NOT_1252 = re.compile(
 """Pattern of letters and signs that show another encoding: of Windows-1252, a sign or capital letter between two
 letters, "Straáe" and the currency sign ¤ of ISO 8859-15, which has the euro there.
 """
+_GERMAN = "ÄÖÜäöüß"
+_IN_1252 = re.compile(b"[%b]" % _GERMAN.encode("cp1252"))
+_MAYBE_OTHER = re.compile(
+    rb"(?<=[A-Za-z])[%b]|[%b](?=[A-Za-z])" % ((_GERMAN.encode("cp850") + _GERMAN.encode("mac_roman"),) * 2)
+)
+"""Pattern of German letters in DOS and Mac files, beside another letter. Windows-1252 has rare letters and signs there,
+such as á for ß.
+"""
+_WORD = re.compile(rb"[A-Za-z\x80-\xff]+")
 _SEPARATOR = re.compile(r'"?sep=(.)"?\r?[\n\r]?\Z', re.IGNORECASE)
 _CHOOSE = translatable("Set its encoding with `source: {encoding: …}` in the mapping, or correct the file.")
 _DOUBLE = translatable('A quote inside a cell must be doubled (""), with the cell in quotes.')
@@ -194,7 +203,8 @@ def encoding_of(name: str) -> str:
     with opened(name) as stream:
         not_utf8: Unreadable | None = None
         not_cp1252: Unreadable | None = None
-        is_utf8 = False
+        maybe_other: Unreadable | None = None
+        is_utf8 = is_cp1252 = False
         for number, line in enumerate(stream, 1):
             if number == 1 and (marked := next((encoding for bom, encoding in _BOMS if line.startswith(bom)), None)):
                 return marked
@@ -207,12 +217,16 @@ def encoding_of(name: str) -> str:
                 not_utf8 = not_utf8 or _at(name, line, number, error.start, "UTF-8")
                 is_utf8 = is_utf8 or not line.decode(errors="ignore").isascii()
                 not_cp1252 = not_cp1252 or _not_1252(name, line, number)
+                is_cp1252 = is_cp1252 or _IN_1252.search(line) is not None
+                maybe_other = maybe_other or _maybe_other(name, line, number)
     if not_utf8 is None:
         return "utf-8"
     if is_utf8:
         raise not_utf8
     if not_cp1252 is not None:
         raise not_cp1252
+    if maybe_other is not None and not is_cp1252:
+        raise maybe_other
     return "cp1252"
 
 
@@ -223,6 +237,24 @@ def _not_1252(name: str, line: bytes, number: int) -> Unreadable | None:
         return _at(name, line, number, error.start, _("UTF-8 or Windows-1252"))
     match = _NOT_1252.search(line)
     return _at(name, line, number, match.start(), _("UTF-8 or Windows-1252")) if match else None
+
+
+def _maybe_other(name: str, line: bytes, number: int) -> Unreadable | None:
+    """Return the error for a word that may also be DOS or Mac text, if nothing else in the file decides."""
+    match = _MAYBE_OTHER.search(line)
+    if match is None:
+        return None
+    word = next(found[0] for found in _WORD.finditer(line) if found.end() > match.start())
+    sentence = _(
+        "{file}, line {line} has {windows!r} in Windows-1252, {dos!r} in cp850 and {mac!r} in mac_roman, and no other"
+        " letter of the file decides.",
+        file=name,
+        line=number,
+        windows=word.decode("cp1252", "replace"),
+        dos=word.decode("cp850"),
+        mac=word.decode("mac_roman"),
+    )
+    return Unreadable(f"{sentence} {_(_CHOOSE)}")
 
 
 def _at(name: str, line: bytes, number: int, position: int, encoding: str) -> Unreadable:
