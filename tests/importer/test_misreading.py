@@ -535,6 +535,10 @@ def test_stored_values_of_formulas_are_read_and_zeros_that_only_excel_shows_refu
             (form, number, f"cell A2 has the number {number}, which Excel shows as a percentage, a fraction")
             for form, number in ((9, 0.19), ("0.0%", 0.19), (11, 1200000), (12, 12.5), ('# ??/??" m"', 0.5))
         ),
+        *(
+            (form, 17, f"cell A2 has the number 17, which Excel shows in the form {form}, and external_account_number")
+            for form in ('"KD-"0', "0\\-0", '#"a"', '"Nr. "#;-0', "(0)", '"+49 "0')
+        ),
         *((form, 1067, "") for form in ("0", "#,##0.00 [$€-407]", "0000.00", '0 "kWh"', '0.00" %"', "#,##0", "@")),
     ],
 )

@@ -314,7 +314,9 @@ class MappedSource(Source):
                 yield _(_DOUBTS[pattern], column=named(alias, column), place=place, text=text)
 
     def _changed_texts(self) -> Iterator[str]:
-        """Yield sentences on text columns: Excel changes 1/2 to a date, and the name Wahr to a boolean."""
+        """Yield sentences on text columns: Excel changes 1/2 to a date, the name Wahr to a boolean, and shows
+        17 as KD-17.
+        """
         for alias, column, path in dict.fromkeys(text_columns(self.plan.account)):
             if location := self.tables[alias].booleans.get(column):
                 yield _(
@@ -333,6 +335,15 @@ class MappedSource(Source):
                     place=location,
                     path=path,
                     form=f"{{column: {column}, format: YYYY-MM-DD}}",
+                )
+            if location := self.tables[alias].signs.get(column):
+                yield _(
+                    "column {column}: {place}, and {path} is a text: format the column as text and type its values"
+                    " again, or say what to send, such as `{form}` for the number alone.",
+                    column=named(alias, column),
+                    place=location,
+                    path=path,
+                    form=f"{{sql: '\"{column}\"'}}",
                 )
 
     def _decided(self, lines: Iterator[Line], path: Path) -> Iterator[Line]:

@@ -85,6 +85,8 @@ class Table:
         """Place and value of the first date of a workbook in each column."""
         self.booleans: dict[str, str] = {}
         """Place and value of the first boolean of a workbook in each column."""
+        self.signs: dict[str, str] = {}
+        """Place and value of the first number that a workbook shows with other signs, in each column."""
         self.skipped: collections.Counter[str] = collections.Counter()
         """Number of filled cells of ignored columns."""
         self._ignored = ignored
@@ -129,6 +131,9 @@ class Table:
                 for position, word, sentence in (*again.doubts.items(), *part.doubts.items()):
                     if position >= len(header) or header[position] not in self._ignored:
                         self.doubts.append((word, f"{part.label}, {sentence}"))
+                for position, __, sentence in again.signs.items():
+                    if position < len(header):
+                        self.signs.setdefault(header[position], f"{part.label}, {sentence}")
 
     def location(self, number: int) -> str:
         """Return the place of a row for people: row 3, with its sheet or file if there are several."""

@@ -19,6 +19,13 @@ _NO_DIGITS = re.compile(r'"[^"]*"|\\.|[_*].|\[[^]]*]')
 """Parts of a number format that show no digit of the number."""
 _OTHER_FORM = re.compile(r"%|0E[+-]|[?#] ?/ ?[?0-9]")
 """Parts of number formats that Excel itself gives to a cell with a text such as 19%, 12E5 or 1 1/2."""
+_PART = re.compile(
+    r"""(?s)"(?P<quoted>[^"]*)"|\\(?P<escaped>.)|[_*].|\[[^]]*]|(?P<digits>[0#?@]+)|(?P<end>;.*)|(?P<sign>.)"""
+)
+"""A part of a number format: signs that Excel shows, digits, or the further formats for other numbers."""
+_SIGN = re.compile(r"\S")
+_NUMBER_ALONE = re.compile(r"\s*(0[0.,]*)?(\s.*)?|general|.*[dmyhs%e].*", re.IGNORECASE | re.DOTALL)
+"""Forms that show a number alone, or with a unit after a blank. Dates and percentages are found elsewhere."""
 _BUILT_IN = {"9": "0%", "10": "0.00%", "11": "0.00E+00", "12": "# ?/?", "13": "# ??/??", "48": "##0.0E+0"}
 MOST_CELLS = 2**26
 """Largest area of a sheet [cells], since calamine keeps 32 bytes in memory for each cell, filled or not."""
@@ -193,9 +200,17 @@ class _Cells:
                 number=value.decode(),
             )
             self._doubt(position, "", problem)
+        elif shown.signs:
+            problem = _(
+                "has the number {number}, which Excel shows in the form {form}", number=value.decode(), form=shown.signs
+            )
+            self.found.signs.add(position, "", self._place(position), problem)
 
     def _doubt(self, position: int, word: str, problem: str, row: int = 0) -> None:
-        self.found.doubts.add(position, word, f"{_('cell')} {_letters(position)}{row or self._number}", problem)
+        self.found.doubts.add(position, word, self._place(position, row), problem)
+
+    def _place(self, position: int, row: int = 0) -> str:
+        return f"{_('cell')} {_letters(position)}{row or self._number}"
 
 
 @contextlib.contextmanager
@@ -236,11 +251,12 @@ def _filled_texts(archive: zipfile.ZipFile) -> list[bool]:
 
 class _Shown(NamedTuple):
     """Form of a style's numbers: the least number of digits before the decimal point, 0 with decimals, and whether it
-    is a percentage, a fraction or a power of ten.
+    is a percentage, a fraction or a power of ten. `signs` is a format with other signs beside the digits, else "".
     """
 
     digits: int
     is_other: bool
+    signs: str
 
 
 def _shown_forms(archive: zipfile.ZipFile) -> list[_Shown]:
@@ -254,9 +270,20 @@ def _shown_forms(archive: zipfile.ZipFile) -> list[_Shown]:
 
 
 def _shown(code: str) -> _Shown:
-    code = _NO_DIGITS.sub("", code)
-    digits = max(0 if {".", "E"} & {*section} else section.count("0") for section in code.split(";"))
-    return _Shown(digits if digits > 1 else 0, _OTHER_FORM.search(code) is not None)
+    plain = _NO_DIGITS.sub("", code)
+    digits = max(0 if {".", "E"} & {*section} else section.count("0") for section in plain.split(";"))
+    return _Shown(digits if digits > 1 else 0, _OTHER_FORM.search(plain) is not None, code if _has_signs(code) else "")
+
+
+def _has_signs(code: str) -> bool:
+    """Return True for a format such as "KD-"0, which shows 17 as KD-17."""
+    shown = ""
+    for part in _PART.finditer(code):
+        if part["end"]:
+            break
+        text = _SIGN.sub("q", part["quoted"] or part["escaped"] or "")  # q, since d and m would be parts of a date
+        shown += text + ("0" if part["digits"] else part["sign"] or "")
+    return _NUMBER_ALONE.fullmatch(shown) is None
 
 
 def _path_of(archive: zipfile.ZipFile, sheet: str) -> str:

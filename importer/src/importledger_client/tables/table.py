@@ -48,13 +48,13 @@ class Doubts:
 class Count:
     """Number of rows, and of filled cells by position, without the header.
 
-    `doubts` has the cells that only a second count finds doubtful.
+    `doubts` has the cells that only a second count finds doubtful, `signs` those that are doubtful in a text field.
     """
 
     def __init__(self) -> None:
         self.rows = 0
         self.filled: collections.Counter[int] = collections.Counter()
-        self.doubts = Doubts()
+        self.doubts, self.signs = Doubts(), Doubts()
 
     def add(self, cells: Sequence[Any]) -> None:
         """Count one row. A cell is filled unless it is None."""
