@@ -13,8 +13,10 @@ import zstandard
 from pyarrow import parquet
 
 from importledger_client import client
+from importledger_client.answers import Content
 from importledger_client.contract import comparable
 from importledger_client.protocol import lines_of
+from importledger_client.pulled import ACCOUNT_KIND, BookFiles
 from projections.platform.tables import TABLES
 from tests.support.bulk import bulk, ndjson, wait_until_processed
 from tests.support.importbook import access_to, importbook
@@ -150,6 +152,19 @@ def test_tables_have_a_row_for_each_object(auditor: Importer, accounts: list[dic
 
 def row_number(account: dict[str, Any]) -> str:
     return str(account["external_account_number"])
+
+
+def test_a_pull_takes_no_file_of_another_that_has_not_ended(tmp_path: Path) -> None:
+    output, folder = tmp_path / "book.ndjson", tmp_path / "tables"
+    first, second = ([Content(1, ACCOUNT_KIND, msgspec.Raw(b'{"external_account_number":"%d"}' % n))] for n in (1, 2))
+    with BookFiles(output, folder) as whole:
+        whole.add(first)
+        with BookFiles(output, folder) as unfinished:
+            unfinished.add(second)
+            whole.finish()
+            complete = {path: path.read_bytes() for path in (output, *folder.glob("*.parquet"))}
+    assert complete == {path: path.read_bytes() for path in (output, *folder.iterdir())}
+    assert complete[output] == bytes(first[0].payload) + b"\n"
 
 
 @pytest.mark.promise("pull-files-private-whole")

@@ -4,11 +4,13 @@ import errno
 import os
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from importledger_client.unfinished import private_folder, write_whole
+from importledger_client.value_list import CodeValue, write_list
 from tests.support.importbook import COMMAND, environment
 from tests.support.mapped_book import mapping_at
 
@@ -48,6 +50,24 @@ def test_a_file_that_cannot_be_written_leaves_the_earlier_file(tmp_path: Path, m
     assert (path.read_bytes(), list(tmp_path.iterdir())) == (b"earlier", [path])
     write_whole(path, b"later")
     assert path.read_bytes() == b"later"
+
+
+@pytest.mark.parametrize("is_list", [False, True])
+def test_a_file_that_several_write_at_once_is_always_whole(tmp_path: Path, *, is_list: bool) -> None:
+    path = tmp_path / "file"
+
+    def write(writer: int) -> bytes:
+        for _ in range(20):
+            if is_list:
+                write_list(path, [CodeValue("t", "x" * 1000, writer, "K1")], {})
+            else:
+                write_whole(path, b"x" * 1000 + b"%d" % writer)
+        return path.read_bytes()
+
+    with ThreadPoolExecutor(4) as pool:
+        found = {*pool.map(write, range(4)), path.read_bytes()}
+    assert len({content.rstrip(b"\r\n").rstrip(b"0123") for content in found}) == 1
+    assert [*tmp_path.iterdir()] == [path]
 
 
 def test_a_pipe_is_written_and_not_replaced(tmp_path: Path) -> None:

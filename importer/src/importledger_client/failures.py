@@ -15,15 +15,13 @@ from msgspec import UNSET
 from importledger_client.answers import FieldError
 from importledger_client.protocol import NOT_JSON
 from importledger_client.sources import Unreadable
-from importledger_client.unfinished import private_folder
+from importledger_client.unfinished import UNFINISHED, private_folder
 
 _FORMULA = re.compile(r"""^(?=[\t\r\n])|(?:(?<=[;\t\r\n])|^)(?=[\s"']*[=+\-@＝＋－＠])""")
 COLUMNS = ("line", "number", "severity", "code", "path", "sentence", "value")
 ERROR, WARNING = "error", "warning"
 """Severities. The service accepts an account with only warnings, and only the CSV file lists it."""
 LONGEST_VALUE = 200
-UNFINISHED = ".importbook-"
-"""Prefix of the folders that hold files until they are complete."""
 
 
 class Failed(msgspec.Struct):

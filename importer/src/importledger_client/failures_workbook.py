@@ -21,7 +21,6 @@ from importledger_client.answers import FieldError
 from importledger_client.display import counted
 from importledger_client.display import number as shown_number
 from importledger_client.error_counts import ErrorCounts, kinds_of
-from importledger_client.failures import UNFINISHED
 from importledger_client.language import _, is_german, translatable
 from importledger_client.mapped import Cells
 from importledger_client.mapped_source import MappedSource, nearest
@@ -31,7 +30,7 @@ from importledger_client.sources import STDIN, Line, Source, Unreadable, account
 from importledger_client.tables.reading import Table
 from importledger_client.tables.table import Cell, Dated, TableSource
 from importledger_client.tables.workbook import sheets_of
-from importledger_client.unfinished import private_folder
+from importledger_client.unfinished import UNFINISHED, private_folder
 
 FIRST, ACCOUNTS = ("Fix first", "Zuerst beheben"), "accounts"
 """Titles in English and German: the first sheet, and the sheet of the accounts of an NDJSON book."""

@@ -15,6 +15,7 @@ from importledger_client.answers import Content
 from importledger_client.contract import ACCOUNT, RECORDS, Field, in_utc
 from importledger_client.failures import private_file
 from importledger_client.sources import Unreadable
+from importledger_client.unfinished import UNFINISHED, private_folder
 
 ACCOUNT_KIND, LEFT_OUT = "account", "left_out"
 _ROWS = 20_000
@@ -24,7 +25,7 @@ _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
 class BookFiles:
-    """Files of a pulled book, with mode 0600 and temporary names, which are renamed when the book is complete.
+    """Files of a pulled book, with mode 0600, in private folders until the book is complete.
 
     Accounts are in `output`, records in files with their kind in the name. A file whose name ends with .zst is
     compressed. `counts` has the number of lines by kind, `left_out` the number of imports without an account by status.
@@ -35,16 +36,19 @@ class BookFiles:
         self.left_out: Counter[str] = Counter()
         self._output = output
         self._streams: dict[str, IO[bytes]] = {}
-        self._stack, self._paths = ExitStack(), list[Path]()
+        self._stack, self._folders = ExitStack(), ExitStack()
+        self._private: dict[Path, Path] = {}
+        """Private folders, by the folder of the complete files."""
+        self._parts: dict[Path, Path] = {}
+        """Files until they are complete, by the complete file."""
         self._tables = Tables(folder, self._open) if folder is not None else None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stack.close()
-        for path in self._paths:
-            part_of(path).unlink(missing_ok=True)
+        with self._folders:
+            self._stack.close()
 
     def path(self, kind: str) -> Path:
         """Return the path of the file of a kind."""
@@ -69,12 +73,14 @@ class BookFiles:
         if self._tables is not None:
             self._tables.finish()
         self._stack.close()
-        for path in self._paths:
-            part_of(path).replace(path)
+        for path, part in self._parts.items():
+            part.replace(path)
 
     def _open(self, path: Path) -> IO[bytes]:
-        self._paths.append(path)
-        return self._stack.enter_context(private_file(part_of(path)))
+        if path.parent not in self._private:
+            self._private[path.parent] = self._folders.enter_context(private_folder(UNFINISHED, path.parent))
+        self._parts[path] = self._private[path.parent] / path.name
+        return self._stack.enter_context(private_file(self._parts[path]))
 
     def _stream(self, kind: str) -> IO[bytes]:
         if kind not in self._streams:
@@ -85,11 +91,6 @@ class BookFiles:
                 stored = cast(IO[bytes], self._stack.enter_context(compressed))
             self._streams[kind] = stored
         return self._streams[kind]
-
-
-def part_of(path: Path) -> Path:
-    """Return the name of a file until it is complete."""
-    return path.with_name(f".{path.name}.part")
 
 
 class Tables:

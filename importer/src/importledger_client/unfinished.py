@@ -11,6 +11,8 @@ from pathlib import Path
 with contextlib.suppress(ImportError):  # Windows has no fcntl: folders of killed processes stay
     import fcntl
 
+UNFINISHED = ".importbook-"
+"""Prefix of the folders that hold files until they are complete."""
 _YOUNG_S = 60
 """Age of a folder from which on its process must have locked it [seconds]."""
 
@@ -55,9 +57,7 @@ def write_whole(path: Path, content: bytes) -> None:
         path.write_bytes(content)
         return
     path = path.resolve()
-    part = path.with_name(f".{path.name}.part")
-    try:
+    with private_folder(UNFINISHED, path.parent) as folder:  # of this process alone: others may write the same file
+        part = folder / path.name
         part.write_bytes(content)
         part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

@@ -14,6 +14,7 @@ from importledger_client.failures import neutral, private_file
 from importledger_client.sources import Unreadable
 from importledger_client.tables.reading import Table
 from importledger_client.tables.table import TableSource
+from importledger_client.unfinished import UNFINISHED, private_folder
 from importledger_client.values import clean
 
 Entries = dict[str, dict[str, str]]
@@ -63,16 +64,17 @@ def write_list(path: Path, values: Iterable[CodeValue], entries: Mapping[str, Ma
     """
     found = {(value.table, _safe(value.value)): value for value in values}
     known = {(table, _safe(value)): target for table, targets in entries.items() for value, target in targets.items()}
-    part = path.with_name(f".{path.name}.part")
-    with io.TextIOWrapper(private_file(part), encoding="utf-8-sig", newline="") as file:
-        writer = csv.writer(file, delimiter=";")
-        writer.writerow(_COLUMNS)
-        for key in [*found, *(key for key in known if key not in found)]:
-            rows, example = (found[key].rows, found[key].example) if key in found else (0, "")
-            target = known.get(key)
-            texts = [*key, NOTHING if target == "" else _safe(target or ""), _safe(example)]
-            writer.writerow([*map(_unchanged, texts), rows])
-    part.replace(path)
+    with private_folder(UNFINISHED, path.parent) as folder:
+        part = folder / path.name
+        with io.TextIOWrapper(private_file(part), encoding="utf-8-sig", newline="") as file:
+            writer = csv.writer(file, delimiter=";")
+            writer.writerow(_COLUMNS)
+            for key in [*found, *(key for key in known if key not in found)]:
+                rows, example = (found[key].rows, found[key].example) if key in found else (0, "")
+                target = known.get(key)
+                texts = [*key, NOTHING if target == "" else _safe(target or ""), _safe(example)]
+                writer.writerow([*map(_unchanged, texts), rows])
+        part.replace(path)
     return len(found.keys() - known.keys())
 
 

@@ -12,10 +12,10 @@ import msgspec
 from importledger_client.answers import Suggestion
 from importledger_client.commands import NOTHING_DONE, OK, common
 from importledger_client.display import counted
-from importledger_client.failures import UNFINISHED, Failed, neutral, private_file, read_failures, shown, value_at
+from importledger_client.failures import Failed, neutral, private_file, read_failures, shown, value_at
 from importledger_client.language import _
 from importledger_client.protocol import encode
-from importledger_client.unfinished import private_folder
+from importledger_client.unfinished import UNFINISHED, private_folder
 
 NAMES = ("phone", "iban", "postcode", "malo", "melo", "date", "blanks")
 """Kinds of corrections, as the service names them."""

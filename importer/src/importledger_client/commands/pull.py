@@ -9,6 +9,7 @@ from importledger_client.display import EVERY_S, Pace, Progress, counted
 from importledger_client.errors import NotFound
 from importledger_client.language import _
 from importledger_client.pulled import ACCOUNT_KIND, BookFiles
+from importledger_client.unfinished import UNFINISHED
 
 _BULK = {
     "delivery_note": "/v1/data-import/delivery-note/bulk/",
@@ -43,7 +44,8 @@ def pull(supplier: str, output: Path, folder: Path | None, access: common.Access
     one for each kind. Needs a key that may read histories (auditor, support, operator); the log records that the key
     has read each account. Exit code 1 if the platform has lost an account.
     """
-    if folder is not None and folder.exists() and any(folder.iterdir()):
+    found = folder.iterdir() if folder is not None and folder.exists() else iter(())
+    if any(not path.name.startswith(UNFINISHED) for path in found):  # a killed process has left such a folder
         raise common.Stop("{file} must be empty or not exist: a pulled book replaces no file.", file=folder)
     with BookFiles(output, folder) as files:
         for path in map(files.path, (ACCOUNT_KIND, *_BULK)):
