@@ -1,6 +1,7 @@
 """`importbook push`, `watch`, `errors` and `profile` against a running service, with and without a terminal."""
 
 import csv
+import gzip
 import io
 import json
 import re
@@ -227,6 +228,22 @@ def test_too_many_errors_stop_a_push_which_then_writes_no_manifest(
     ended = verb("push", "book.ndjson", "--mode", "validate", "--max-errors", share, "--manifest", "m.json")
     assert (ended.returncode, "oo many accounts were refused" in ended.stdout) == (1, True)
     assert (tmp_path / "m.json").exists() != is_stopped
+
+
+@pytest.mark.parametrize("is_damaged", [True, False])
+def test_a_push_that_ends_early_counts_all_accounts_that_it_has_sent(
+    tmp_path: Path, importer: Importer, verb: Verb, *, is_damaged: bool
+) -> None:
+    write_book(tmp_path, importer.supplier, 300, spoilt=(1,))
+    content = gzip.compress((tmp_path / "book.ndjson").read_bytes())
+    (tmp_path / "book.ndjson").write_bytes(content[: len(content) * 9 // 10] if is_damaged else content)
+    ended = verb("push", "book.ndjson", "--json", *(() if is_damaged else ("--max-errors", "0")))
+    assert ended.returncode == 1, ended.stderr
+    assert ("damaged or cut off" if is_damaged else "too many accounts were refused") in ended.stderr
+    summary = json.loads(ended.stdout)["summary"]
+    assert (summary["refused"], summary["accepted"] > 0, summary["lines"] < 300) == (1, True, True)
+    wait_for(lambda: verb("watch", "book").returncode == 0, "the run is listed")
+    assert f"· {summary['accepted']} accounts ·" in verb("watch", "book").stdout
 
 
 def test_wrong_use_and_nothing_done_are_2(tmp_path: Path, access: Mapping[str, str], verb: Verb) -> None:

@@ -145,7 +145,8 @@ class Client:
     ) -> Generator[Batch, None, None]:
         """Send accounts like `push`, and yield whole batches with their receipts.
 
-        A line must not contain a line break.
+        A line must not contain a line break. If `lines` raises an exception, the exception follows after the receipts
+        of all lines that were sent.
         """
         if mode not in protocol.MODES:
             modes = ", ".join(protocol.MODES)
@@ -154,13 +155,16 @@ class Client:
         batcher = Batcher(most_lines)
         pool = ThreadPoolExecutor(connections, thread_name_prefix="push")
         sent = collections.deque[tuple[Future[Batch], int]]()
+        ended: list[Exception] = []
         try:
-            for batch in batcher.batches(lines):
+            for batch in batcher.batches(_until_exception(lines, ended)):
                 while is_to_be_awaited(sent, connections):
                     yield batcher.adjust(sent.popleft()[0].result())
                 sent.append((pool.submit(copy_context().run, self._send, batch, query), batch.size))
             while sent:
                 yield batcher.adjust(sent.popleft()[0].result())
+            for error in ended:
+                raise error
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -286,3 +290,11 @@ class Client:
                     attempts = self._transport.new_attempts()
                 attempts.pause(problem)
         return batch
+
+
+def _until_exception(lines: Iterable[bytes], ended: list[Exception]) -> Iterator[bytes]:
+    """Yield lines until they raise an exception, which is added to `ended`."""
+    try:
+        yield from lines
+    except Exception as error:
+        ended.append(error)

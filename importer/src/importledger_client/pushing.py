@@ -52,7 +52,7 @@ class Pushing:
         self.error_counts, self.warned = ErrorCounts(), ErrorCounts()
         self.pace = Pace()
         self.ending = ""
-        """Sentence on why the push has ended, "" after a complete push."""
+        """Sentence on why the push has ended, "" after a complete push. Then no further line is sent."""
         self.is_whole = False
         """True once all lines have receipts."""
         self.has_files = True
@@ -69,6 +69,8 @@ class Pushing:
         """Yield the accounts, and refuse lines that cannot be sent."""
         sent = 0
         for line in self._lines():
+            if self.ending:
+                return
             line.content = account_in(line.content)
             if not line.errors and is_blank(line.content):
                 line.errors = (FieldError("", "parse_error", _("The account must not be empty.")),)

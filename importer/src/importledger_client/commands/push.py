@@ -151,7 +151,8 @@ def _pushed(pushing: Pushing, client: "Client", progress: Progress, limit: Limit
                 progress.show(pushing.pace.line(pushing.run, pushing.receipts, refused, share), share)
                 if limit.is_passed(refused, pushing.receipts, is_end=False):
                     pushing.ending = _("Stopped: too many accounts were refused.")
-                    return SOMETHING_WRONG
+            if pushing.ending:
+                return SOMETHING_WRONG
             files.flush()
             pushing.is_whole = True
     except KeyboardInterrupt:
