@@ -5,15 +5,20 @@ import gzip
 import os
 from pathlib import Path
 
+import click
 import msgspec
 import pytest
 import zstandard
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from importledger_client.answers import FieldError
+from importledger_client.commands.common import run_name
+from importledger_client.commands.push import push
 from importledger_client.error_counts import ErrorCounts, Sample, masked
 from importledger_client.failures import FailureFiles, neutral
 from importledger_client.notes import run_named_after
-from importledger_client.protocol import receipt_of
+from importledger_client.protocol import MODES, receipt_of
 from importledger_client.sources import (
     LONGEST_LINE,
     Source,
@@ -154,6 +159,15 @@ def test_files_of_failures_are_private_follow_no_link_and_go_when_they_are_empty
 )
 def test_a_run_is_named_after_its_file(file: str, mode: str, run: str) -> None:
     assert run_named_after(file, mode) == run
+
+
+@given(st.text("a.ü -_\n", max_size=80), st.sampled_from(["", ".ndjson", ".failures.ndjson", ".csv.gz"]))
+@example("", ".ndjson")
+@example(".", ".ndjson")
+def test_a_run_is_named_after_any_file_as_the_service_wants_it(stem: str, ending: str) -> None:
+    for mode in MODES:
+        run = run_named_after(stem + ending, mode)
+        assert run_name(click.Context(push), push.params[0], run) == run
 
 
 def test_fixing_few_kinds_clears_most_accounts() -> None:

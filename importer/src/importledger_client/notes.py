@@ -59,6 +59,7 @@ def run_of_files(files: Sequence[str], folder: Path) -> str | None:
 def run_named_after(file: str, mode: str) -> str:
     """Return the default run of a file: the file's name, followed by the mode unless it is create."""
     stem = "stdin" if file == STDIN else _ENDINGS.sub("", Path(file).name)
-    stem = _NOT_IN_NAMES.sub("-", stem).strip("-") or "book"
+    stem = _NOT_IN_NAMES.sub("-", stem).strip("-")
+    stem = stem if stem.strip(".") else "book"  # . and .. are not names of runs
     suffix = "" if mode == "create" or is_of_failures(file) else "-" + mode.replace("_", "-")
     return stem[: 64 - len(suffix)] + suffix
