@@ -289,6 +289,33 @@ def test_a_certificate_without_totals_is_refused(
     assert "check the address" in capsys.readouterr().err
 
 
+def test_receipts_that_arrive_after_a_problem_are_counted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first answer lacks receipts. The second request, which is under way, has its receipts."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(batches, "MAX_LINES", 2)
+    accounts = [{"external_account_number": f"{n}", "import_supplier": "NORDWIND"} for n in range(4)]
+    Path("book.ndjson").write_bytes(b"".join(msgspec.json.encode(account) + b"\n" for account in accounts))
+    is_second_read, requests = threading.Event(), itertools.count(1)
+
+    def answer(path: str) -> bytes:
+        if "graphql" in path:
+            return TOKEN
+        if next(requests) == 1:
+            is_second_read.wait(SLOW_S)
+            return b'{"summary":{}}'
+        is_second_read.set()
+        receipts = [{"line": 1, "status": "PENDING"}, {"line": 2, "status": "REFUSED", "code": "blank"}]
+        return b"".join(msgspec.json.encode(receipt) + b"\n" for receipt in receipts)
+
+    with answering(answer) as url:
+        words = ["--run", "go", "--json", "--connections", "2", "--url", url, "--key", "ilk_x"]
+        assert main.run(["push", "book.ndjson", *words]) == 1
+    summary = msgspec.json.decode(capsys.readouterr().out)["summary"]
+    assert summary == {"lines": 2, "accepted": 1, "replayed": 0, "refused": 1, "warned": 0}
+
+
 def test_a_push_waits_until_the_runs_of_all_its_suppliers_have_its_accounts(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

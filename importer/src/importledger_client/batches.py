@@ -103,10 +103,23 @@ class Batcher:
             yield batch
 
 
-def is_to_be_awaited(sent: Sequence[tuple[Future[Batch], int]], connections: int) -> bool:
-    """Return True if the first of the sent batches has its receipts, or if further lines must not be read yet.
+Sent = tuple[Future[Batch], Batch]
+"""A batch that is being sent, with the receipts that have arrived so far."""
 
-    `sent` are batches that are being sent, with their bytes, in order.
-    """
-    is_full = len(sent) >= 2 * connections or sum(size for __, size in sent) > MAX_UNDERWAY_BYTES
+
+def is_to_be_awaited(sent: Sequence[Sent], connections: int) -> bool:
+    """Return True if the first of the sent batches has its receipts, or if further lines must not be read yet."""
+    is_full = len(sent) >= 2 * connections or sum(batch.size for __, batch in sent) > MAX_UNDERWAY_BYTES
     return is_full or (len(sent) > 0 and sent[0][0].done())
+
+
+def received(sent: Sent, problems: list[Exception]) -> Batch:
+    """Wait for the receipts of a batch. If some are missing, add the reason to `problems`."""
+    future, batch = sent
+    if problems:
+        future.cancel()  # a batch that is still to be sent
+    try:
+        future.result()
+    except Exception as error:
+        problems.append(error)
+    return batch

@@ -4,7 +4,7 @@ import collections
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, Self, TypeVar
 
@@ -19,7 +19,7 @@ from importledger_client.answers import (
     Run,
     SupplierProgress,
 )
-from importledger_client.batches import Batch, Batcher, is_to_be_awaited
+from importledger_client.batches import Batch, Batcher, Sent, is_to_be_awaited, received
 from importledger_client.errors import Misconfigured, TimedOut
 from importledger_client.language import _
 from importledger_client.protocol import BULK, BULK_TYPE, decoded, lines_of, path_of
@@ -145,8 +145,8 @@ class Client:
     ) -> Generator[Batch, None, None]:
         """Send accounts like `push`, and yield whole batches with their receipts.
 
-        A line must not contain a line break. If `lines` raises an exception, the exception follows after the receipts
-        of all lines that were sent.
+        A line must not contain a line break. An exception, also of `lines`, follows after all receipts that arrive: a
+        batch may lack some then.
         """
         if mode not in protocol.MODES:
             modes = ", ".join(protocol.MODES)
@@ -154,16 +154,19 @@ class Client:
         query = {"mode": mode, "suggest": "1"} | ({"run": run} if run else {})
         batcher = Batcher(most_lines)
         pool = ThreadPoolExecutor(connections, thread_name_prefix="push")
-        sent = collections.deque[tuple[Future[Batch], int]]()
+        sent = collections.deque[Sent]()
+        problems: list[Exception] = []
         ended: list[Exception] = []
         try:
             for batch in batcher.batches(_until_exception(lines, ended)):
                 while is_to_be_awaited(sent, connections):
-                    yield batcher.adjust(sent.popleft()[0].result())
-                sent.append((pool.submit(copy_context().run, self._send, batch, query), batch.size))
+                    yield batcher.adjust(received(sent.popleft(), problems))
+                if problems:
+                    break
+                sent.append((pool.submit(copy_context().run, self._send, batch, query), batch))
             while sent:
-                yield batcher.adjust(sent.popleft()[0].result())
-            for error in ended:
+                yield batcher.adjust(received(sent.popleft(), problems))
+            for error in (*problems, *ended):
                 raise error
         finally:
             pool.shutdown(wait=False, cancel_futures=True)

@@ -63,7 +63,8 @@ class Pushing:
         self.on_line: Callable[[Line, Source], None] | None = None
         """Function that is called with each line before the line is sent."""
         self._sent = SentAccounts()
-        self._waiting_for_receipt = collections.deque[Line]()
+        self._waiting_for_receipt: dict[int, Line] = {}
+        """Sent lines, by their numbers among the sent lines."""
 
     def lines_to_send(self, files: FailureFiles) -> Iterator[bytes]:
         """Yield the accounts, and refuse lines that cannot be sent."""
@@ -91,7 +92,7 @@ class Pushing:
             sent += 1
             if self.rate:
                 time.sleep(max(0.0, sent / self.rate - self.pace.seconds))
-            self._waiting_for_receipt.append(line)
+            self._waiting_for_receipt[sent] = line
             yield line.content
 
     def _has_other_content(self, line: Line) -> bool:
@@ -115,7 +116,7 @@ class Pushing:
 
     def add_receipts(self, batch: Batch, files: FailureFiles) -> None:
         for receipt in batch.receipts:
-            self._count(self._waiting_for_receipt.popleft(), receipt, files)
+            self._count(self._waiting_for_receipt.pop(receipt.line), receipt, files)
 
     def _count(self, line: Line, receipt: Receipt, files: FailureFiles) -> None:
         previous = self.summary
