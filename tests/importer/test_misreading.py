@@ -166,6 +166,17 @@ def test_a_birth_date_with_a_year_of_two_digits_is_not_in_the_future(tmp_path: P
     assert line.errors[0].attr == "customers.0.date_of_birth"
 
 
+@given(st.dates(date(1930, 1, 1), date(2099, 12, 31)), st.sampled_from(["", "date_of_birth"]))
+def test_a_date_with_a_year_of_two_digits_is_refused_rather_than_moved_by_a_century(day: date, field: str) -> None:
+    """Of dates that occur: born within 100 years, others from this century or at most 20 years ahead, or since 1947."""
+    today = datetime.now(UTC).date()
+    latest = today.year if field else today.year + 20
+    if not (latest - (100 if field else 99) < day.year <= latest):
+        return
+    with contextlib.suppress(ValueError):
+        assert converted(f"{day:%d.%m.%y}", "date", dates="DD.MM.YY", field=field) == day.isoformat()
+
+
 @pytest.mark.parametrize(
     ("form", "cell", "kind", "sentence"),
     [

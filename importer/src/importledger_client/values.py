@@ -43,6 +43,8 @@ _FALSE = frozenset({"nein", "n", "no", "false", "falsch", "0"})
 _LONGEST = 200
 """Most characters of a number. Longer cells are not numbers."""
 _BIRTH = "date_of_birth"
+_MOST_YEARS_AHEAD = 20
+"""Years from this year on that a two-digit year may mean."""
 _AS_TEXT = frozenset({"decimal", "date", "moment", "number", "day", "order"})
 """Kinds whose values the engine stores as texts. It stores values of other kinds as JSON."""
 _OFTEN_EQUAL = frozenset({"date", "moment", "day", "order", "boolean"})
@@ -93,7 +95,11 @@ class Conversion(NamedTuple):
         is_date = self.kind in ("date", "moment", "day")
         form = self.dates if is_date else _("ja or nein") if self.kind == "boolean" else self.decimals
         if is_date and "YYYY" not in form:
-            return _("must be written like {form}, and a birth date must have a year of four digits.", form=form)
+            return _(
+                "must be written like {form}, and a birth date must have a year of four digits, as must a date that may"
+                " be in another century.",
+                form=form,
+            )
         return _("must be written like {form}.", form=form)
 
     def stored(self, cell: Cell) -> str | None:
@@ -216,17 +222,21 @@ def _moment(text: str, form: str, field: str) -> datetime:
         if not _ISO.match(text) or "YYYY-DD" in form:
             raise
         return datetime.fromisoformat(text)
-    return _past(moment, text) if field == _BIRTH and "YYYY" not in form else moment
+    return moment if "YYYY" in form else _of_century(moment, text, field)
 
 
-def _past(moment: datetime, text: str) -> datetime:
-    """Return a birth date with a two-digit year in the last century.
+def _of_century(moment: datetime, text: str, field: str) -> datetime:
+    """Return a date with a two-digit year, a birth date in the last century.
 
-    Raises ValueError if the date may also be in this century.
+    Raises ValueError for a birth date that may also be in this century, and for another date that is probably not in
+    this century, such as a contract's begin in 65.
     """
-    if moment.year % 100 <= date.today().year % 100:  # noqa: DTZ011 - one day more or less does not matter
+    this_year = date.today().year  # noqa: DTZ011 - one day more or less does not matter
+    if field == _BIRTH and moment.year % 100 > this_year % 100:
+        return moment.replace(year=1900 + moment.year % 100)
+    if field == _BIRTH or moment.year > this_year + _MOST_YEARS_AHEAD:
         raise ValueError(text)
-    return moment.replace(year=1900 + moment.year % 100)
+    return moment
 
 
 def _day(moment: datetime) -> date:
