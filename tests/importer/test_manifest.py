@@ -60,6 +60,22 @@ def test_a_sum_is_shown_if_it_has_a_value_and_the_next_command_is_reconcile(tmp_
     assert (ended.returncode, "next:" in ended.stdout) == (1, False)
 
 
+def test_accounts_of_one_supplier_are_never_compared_with_the_run_of_another(tmp_path: Path) -> None:
+    """All would be missing, and the next command would create them under the other supplier."""
+    accounts = [msgspec.json.encode(one_account(name, 1)) for name in ("NORDWIND", "SUED")]
+    access = {"IMPORTLEDGER_URL": "http://127.0.0.1:9", "IMPORTLEDGER_KEY": "ilk_x"}
+    (tmp_path / "book.ndjson").write_bytes(b"\n".join(accounts))
+    made = importbook("manifest", "book.ndjson", "-o", "m.json", at=tmp_path)
+    assert (made.returncode, (tmp_path / "m.json").exists()) == (2, False)
+    assert "must have accounts of one supplier, and these are of NORDWIND, SUED" in made.stderr
+    (tmp_path / "book.ndjson").write_bytes(accounts[0])
+    assert importbook("manifest", "book.ndjson", "-o", "m.json", at=tmp_path).returncode == 0
+    words = ("reconcile", "go", "--manifest", "m.json", "--supplier", "SUED")
+    compared = importbook(*words, at=tmp_path, access=access)
+    assert compared.returncode == 2
+    assert "The manifest has accounts of NORDWIND, not of SUED." in compared.stderr
+
+
 def test_a_killed_process_leaves_no_processes_behind(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "importledger_client", "manifest", "-", "-o", "m.json"]
     with subprocess.Popen(command, cwd=tmp_path, env=environment(), stdin=subprocess.PIPE) as counting:

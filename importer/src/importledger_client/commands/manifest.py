@@ -87,7 +87,15 @@ class Making:
             common.print_line(common.err(), _("The files must have at least one account."))
             return NOTHING_DONE
         suppliers = {self._supplier} if self._supplier else counting.suppliers
-        counts = counting.manifest(next(iter(suppliers)) if len(suppliers) == 1 else "")
+        if len(suppliers) > 1:  # the platform has a run for each
+            sentence = _(
+                "A manifest must have accounts of one supplier, and these are of {suppliers}: write a file for each"
+                " supplier. No manifest was written.",
+                suppliers=", ".join(sorted(suppliers)),
+            )
+            common.print_line(common.err(), sentence)
+            return NOTHING_DONE
+        counts = counting.manifest(next(iter(suppliers), ""))
         tables = [source for source in self.sources if isinstance(source, MappedSource)]
         lost = {**_lost(tables), "lines_nowhere": self._bad[:_MOST_NAMED]}
         content = {"format": FORMAT, "source": _source(self.sources), "lines": counting.accounts + len(self._bad)}

@@ -130,7 +130,7 @@ def _manifest_of(pushing: Pushing, making: Making, console: Console) -> int:
     """Write the manifest after a push of all lines, and return the exit code."""
     with contextlib.closing(making):
         if pushing.is_whole:
-            return making.write(console)
+            return min(making.write(console), SOMETHING_WRONG)
     common.print_line(console, _("No manifest was written, since not all lines were sent."))
     return OK
 

@@ -10,6 +10,7 @@ import click
 import msgspec
 from rich.console import Console
 
+from importledger_client import notes
 from importledger_client.answers import JobProgress
 from importledger_client.certificate import pdf_of
 from importledger_client.commands import INTERRUPTED, OK, SOMETHING_WRONG, common
@@ -81,6 +82,7 @@ def reconcile(run: str, path: Path, supplier: str | None, shows: bool, repairs: 
     """
     manifest = _read(path)
     supplier = common.supplier_of(run, supplier, manifest.get("import_supplier"))
+    _check_supplier(manifest, supplier, run)
     console = common.out()
     client = access.client(lambda sentence: common.print_line(common.err(), sentence))
     content = {name: value for name, value in manifest.items() if name not in LOCAL} | {"import_supplier": supplier}
@@ -117,6 +119,20 @@ def reconcile(run: str, path: Path, supplier: str | None, shows: bool, repairs: 
         _repair(console, client, supplier, found)
     _show_commands(console, found, run, supplier, record.waiting, access)
     return SOMETHING_WRONG
+
+
+def _check_supplier(manifest: Mapping[str, Any], supplier: str, run: str) -> None:
+    """Raise Stop for accounts of another supplier, unless `push` has replaced their supplier: all would be missing, and
+    a push of the differences would create them under this supplier, too.
+    """
+    named, note = manifest.get("import_supplier"), notes.load_note(run, Path.cwd())
+    if named and named != supplier and not (note and note.supplier == supplier):
+        raise common.Stop(
+            "The manifest has accounts of {named}, not of {supplier}. If {supplier} was the --supplier of the push,"
+            " make the manifest with the same --supplier.",
+            named=named,
+            supplier=supplier,
+        )
 
 
 def _certified(
