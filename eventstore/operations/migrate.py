@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -49,6 +49,8 @@ ONLINE = "-- online"
 ROLLABLE = "-- rollable: "
 
 _TOPICS = [(topic, aggregate.prefix) for aggregate in AGGREGATES.values() for topic in aggregate.topics]
+
+T = TypeVar("T")
 
 logger = structlog.get_logger()
 
@@ -142,21 +144,18 @@ def refuse_newer(connection: "psycopg.Connection[Any]") -> None:
         )
 
 
-def patiently(step: Callable[[], None]) -> None:
-    """Run the step; repeat it if a wait for a lock was too long, at most LOCK_TRIES times.
+def patiently(step: Callable[[], T]) -> T:
+    """Run the step and return its result; repeat the step if a wait for a lock was too long, at most LOCK_TRIES times.
 
     The step must roll back a failed run. The error of the last run is raised.
     """
-    for remaining in reversed(range(LOCK_TRIES)):
+    for _ in range(LOCK_TRIES - 1):
         try:
-            step()
+            return step()
         except (LockNotAvailable, DeadlockDetected) as error:
-            if not remaining:
-                raise
-            logger.warning("migration waits for a lock", reason=str(error).splitlines()[0])
+            logger.warning("waiting for a lock", reason=str(error).splitlines()[0])
             time.sleep(LOCK_PAUSE_S)
-        else:
-            return
+    return step()
 
 
 def _apply(connection: "psycopg.Connection[Any]", name: str, script: str, digest: str) -> None:

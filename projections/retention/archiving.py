@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ import psycopg
 from obstore.exceptions import BaseError
 from psycopg import Connection
 from psycopg.rows import tuple_row
+from psycopg.sql import SQL
 
 from eventstore.aggregates.supplier import ArchiveSupplier, AttachArchive, SupplierArchived, stream_of
 from eventstore.errors import OperatorError
@@ -28,6 +30,7 @@ from eventstore.log import locks
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import MAX_OPEN_BYTES, archive_of, in_batches, is_readable, read_payload
 from eventstore.log.rows import rows_of, value_of
+from eventstore.operations.migrate import patiently
 from eventstore.proof.archive import Archive, ArchiveDamaged, Contents, StoredPayload, write_archive
 from eventstore.proof.checkpoints import LogKey
 from eventstore.proof.verifier import Checkpoint
@@ -276,9 +279,23 @@ def detach(connection: Connection[Any], archive: Archive) -> int:
     deleted = 0
     lines = archive.index()
     while batch := list(islice(lines, _BATCH)):
-        values = {"streams": [line.stream for line in batch], "digests": [line.sha256 for line in batch]}
-        deleted += connection.execute(_DELETE, values | {"position": archive.contents.position}).rowcount
+        deleted += patiently(partial(_delete, connection, batch, archive.contents.position))
     return deleted
+
+
+def _delete(connection: Connection[Any], batch: Sequence[StoredPayload], position: int) -> int:
+    """Delete payloads while nobody writes payloads; return their number.
+
+    An append that finds its payload in the table does not write it again. Without the lock, this payload could be
+    deleted before the append commits its event.
+    """
+    values = {"streams": [line.stream for line in batch], "digests": [line.sha256 for line in batch]}
+    with connection.transaction():
+        # This lock conflicts only with vacuums: appends do not queue behind a long vacuum.
+        connection.execute("LOCK TABLE payloads IN SHARE UPDATE EXCLUSIVE MODE")
+        connection.execute(SQL("SET LOCAL lock_timeout = {}").format(locks.WAIT_MS))
+        connection.execute("LOCK TABLE payloads IN SHARE ROW EXCLUSIVE MODE")
+        return connection.execute(_DELETE, values | {"position": position}).rowcount
 
 
 def restore_payloads(connection: Connection[Any], archive: Archive) -> int:

@@ -7,6 +7,7 @@ import re
 import shutil
 import zipfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -22,12 +23,14 @@ from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import FailImport, ImportErrored, ImportProcessed, RetryImport, StartImport
 from eventstore.clock import now
 from eventstore.errors import OperatorError
+from eventstore.log import locks
 from eventstore.log.ledger import Ledger
 from eventstore.proof.archive import EVENTS, INDEX, PAYLOADS, STATEMENT, Archive, ArchiveDamaged
 from eventstore.proof.payload_verification import verify_payloads
 from projections import INLINE
 from projections.retention import archiving
 from projections.retention.erasure import erase
+from projections.versions.build import administrator
 from tests.support.databases import Admin, cloned, drop
 from tests.support.following import attach, follow
 from tests.support.make import an_account
@@ -254,6 +257,51 @@ def test_an_archiving_that_is_killed_loses_nothing_and_goes_on(
         follow(ledger)
 
 
+@pytest.mark.promise("finished-supplier-s-payloads")
+def test_a_payload_that_is_sent_again_while_it_is_detached_stays(
+    place: Path, database: PostgresUrls, admin: Admin, ledger: Ledger
+) -> None:
+    stream = errored(ledger)
+    file = archived(place)
+    with contextlib.closing(Archive(file, [KEY.verifier])) as archive, ThreadPoolExecutor() as threads:
+        archiving.restore_payloads(admin, archive)
+        with administrator(database.admin) as appending:  # another append holds the log
+            appending.execute("SELECT pg_advisory_lock(%s)", (locks.LOG,))
+            sending = threads.submit(stage, ledger, an_account(SUPPLIER, 9))
+            while waiting(admin) < 1:
+                assert not sending.done()
+            with administrator(database.admin) as connection:
+                detaching = threads.submit(archiving.detach, connection, archive)
+                while waiting(admin) < 2 and not detaching.done():
+                    pass
+                appending.close()
+                sending.result()
+                detaching.result()
+    assert [row[0] for row in payloads(admin)] == [stream]
+    ImportProcessor(ledger, worker=lambda: 7).process([stream])
+    assert isinstance(ledger.history(stream)[-1].event, ImportProcessed)
+
+
+def waiting(admin: Admin) -> int:
+    """Return the number of sessions of this database that wait for a lock."""
+    query = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    return admin.execute(query).rowcount
+
+
+def errored(ledger: Ledger) -> str:
+    """Return the stream of an import that has failed, of the finished supplier."""
+    typed("supplier", "status", SUPPLIER, "ongoing")
+    stream = stage(ledger, an_account(SUPPLIER, 9))
+    ledger.execute(
+        stream, StartImport(worker=1, lease_until=now() + timedelta(minutes=1), max_attempts=5), at=now(), by="t"
+    )
+    ledger.execute(stream, FailImport(start=2, code="attempts_exhausted", detail=""), at=now(), by="t")
+    follow(ledger)
+    typed("supplier", "status", SUPPLIER, "complete")
+    follow(ledger)
+    return stream
+
+
 @pytest.mark.promise("supplier-one-archive-time")
 def test_a_supplier_has_one_archive_at_a_time(place: Path, folder: Path, ledger: Ledger) -> None:
     archived(place)
@@ -312,16 +360,8 @@ def test_exports_and_proofs_say_what_is_not_in_them_and_where_it_lies(place: Pat
 
 @pytest.mark.promise("supplier-one-archive-time")
 def test_an_import_whose_payload_is_archived_says_so_when_it_is_retried(place: Path, ledger: Ledger) -> None:
-    typed("supplier", "status", SUPPLIER, "ongoing")
     processor = ImportProcessor(ledger, worker=lambda: 7)
-    stream = stage(ledger, an_account(SUPPLIER, 9))
-    ledger.execute(
-        stream, StartImport(worker=1, lease_until=now() + timedelta(minutes=1), max_attempts=5), at=now(), by="t"
-    )
-    ledger.execute(stream, FailImport(start=2, code="attempts_exhausted", detail=""), at=now(), by="t")
-    follow(ledger)
-    typed("supplier", "status", SUPPLIER, "complete")
-    follow(ledger)
+    stream = errored(ledger)
     archived(place)
     ledger.execute(stream, RetryImport(), at=now(), by="t")
     processor.process([stream])
