@@ -31,7 +31,14 @@ from eventstore.proof.merkle import inclusion_proof
 from eventstore.proof.proof import event_line
 from eventstore.proof.sealing import tile_reader
 from eventstore.proof.statement import check_statement, sign_statement
-from eventstore.proof.verifier import Checkpoint, Invalid, leaf_hash, leaf_of, root_of_inclusion
+from eventstore.proof.verifier import (
+    Checkpoint,
+    Invalid,
+    leaf_hash,
+    leaf_of,
+    read_member,
+    root_of_inclusion,
+)
 from redaction.private_files import open_private
 from redaction.text import counted
 
@@ -192,7 +199,7 @@ class Archive:
             self._zip = zipfile.ZipFile(file)
             if self._zip.getinfo(STATEMENT).file_size > MAX_NOTE_BYTES:
                 raise Invalid(f"{STATEMENT} must not be larger than {MAX_NOTE_BYTES} bytes")
-            text = self._zip.read(STATEMENT).decode()
+            text = read_member(self._zip, STATEMENT).decode()
             self.checkpoint = check_statement(text, keys)
             self.contents = msgspec.json.decode(text, type=Contents)
             if (self.contents.kind, self.contents.format) != ("archive", FORMAT):
@@ -200,6 +207,8 @@ class Archive:
             if self.contents.position != self.checkpoint.size:
                 raise Invalid("its checkpoint must be of the same position")
             for name in _PARTS:
+                if self._zip.getinfo(name).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise Invalid(f"{name} must be stored or compressed with deflate")
                 if self._digest(name) != self.contents.parts.get(name):
                     raise Invalid(f"{name} was altered after it was signed")
         except _UNREADABLE as error:

@@ -9,6 +9,7 @@ repeats the draw.
 
 import hashlib
 import heapq
+import io
 import json
 import re
 import sys
@@ -19,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from eventstore.proof.verifier import MAX_MEMBER_BYTES, Checkpoint, Invalid, check, collecting
+from eventstore.proof.verifier import MAX_MEMBER_BYTES, Checkpoint, Invalid, check, collecting, read_member
 from eventstore.proof.verifier import run as run_with
 
 DRAW = b"importledger sample\n"
@@ -165,7 +166,7 @@ def _check_sample_proof(file: Path, checkpoint: str, key: str, position: int, st
     try:
         with zipfile.ZipFile(file) as proof:
             _, problems = check(proof, key, [checkpoint])
-            lines = proof.read("events.ndjson").decode().split("\n")
+            lines = read_member(proof, "events.ndjson").decode().split("\n")
     except OSError as error:
         raise Invalid(f"it cannot be read: {error.strerror}") from error
     except zipfile.BadZipFile as error:
@@ -178,6 +179,8 @@ def _check_sample_proof(file: Path, checkpoint: str, key: str, position: int, st
 
 def run() -> int:
     """Check the proof, certificate or sample that the command line names. Return the exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a text in the file may have any letter
     return run_with(check_sample)
 
 

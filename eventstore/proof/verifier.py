@@ -34,10 +34,8 @@ MAX_VALUES = 2_000_000
 """Most values in a JSON text, each of which may take a hundred bytes of memory. Larger texts are not read."""
 MAX_LISTED, MAX_PROBLEMS, MAX_SENTENCE = 10, 500, 1_000
 """Most numbers in a sentence, most problems that are printed, and most characters of a printed line."""
-COLUMNS = (
-    *("position", "stream", "version", "topic", "recorded_at", "supplier"),
-    *("caused_by", "command_id", "code_version", "state"),
-)
+COLUMNS = ("position", "stream", "version", "topic", "recorded_at",
+           "supplier", "caused_by", "command_id", "code_version", "state")  # fmt: skip
 """Columns of a row, in the leaf's order."""
 _NUMBER_BYTES = {"position": 8, "version": 4, "recorded_at": 8}  # of the columns that are numbers
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)  # noqa: UP017 - runs on Python 3.9
@@ -353,7 +351,7 @@ def check(proof: zipfile.ZipFile, key: "str | None", against: Sequence[str]) -> 
     _refuse_large(proof)
     try:
         names = [name for name in proof.namelist() if not name.startswith("payloads/")]
-        texts = {name: _refuse_many_values(proof.read(name).decode()) for name in names}
+        texts = {name: _refuse_many_values(read_member(proof, name).decode()) for name in names}
         index = json.loads(texts["proof.json"], object_pairs_hook=_distinct_members)
         notes = {int(size): texts.pop(name) for size, name in index["checkpoints"].items()}  # each once
         lines = texts["events.ndjson"].split("\n")  # texts may hold other line ends
@@ -379,8 +377,7 @@ def check(proof: zipfile.ZipFile, key: "str | None", against: Sequence[str]) -> 
             confirmed.append(f"{name}: included")
     problems += _missing_events(events, inclusion)
     checkpoints: list[tuple[str, Checkpoint]] = []
-    sources = [("", note) for note in notes.values()] + [(" (kept by you)", note) for note in against]
-    for source, note in sources:
+    for source, note in [("", note) for note in notes.values()] + [(" (kept by you)", note) for note in against]:
         with collecting(problems, f"checkpoint{source}"):
             checkpoints.append((source, read_checkpoint(note, key)))
     in_proof = [old for source, old in checkpoints if not source and old.branch <= newest.branch]
@@ -404,6 +401,8 @@ def _refuse_large(proof: zipfile.ZipFile) -> None:
     names, end = Counter(proof.namelist()), cast("IO[bytes]", proof.fp)
     if repeated := [name for name in names if names[name] > 1]:  # other readers may read another member
         raise Invalid(f"{repeated[0]} must not be repeated")
+    if any(member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for member in proof.infolist()):
+        raise Invalid("a file of a proof must be stored or compressed with deflate")
     end.seek(-22 - len(proof.comment), 2)
     if int.from_bytes(end.read(12)[10:], "little") != len(names):
         raise Invalid("the directory of the zip must list as many files as the end of the zip says")
@@ -412,6 +411,11 @@ def _refuse_large(proof: zipfile.ZipFile) -> None:
     if len(sizes) > MAX_MEMBERS or max(texts, *sizes.values()) > MAX_MEMBER_BYTES or sum(sizes.values()) > MAX_BYTES:
         limits = f"{MAX_MEMBERS} files and {MAX_BYTES} bytes, and a file in it not more than {MAX_MEMBER_BYTES}"
         raise Invalid(f"a proof must not have more than {limits}")
+
+
+def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
+    """Return a file of a zip, as many bytes as the zip says, of which `ZipFile.read` would decompress any number."""
+    return archive.open(name).read(archive.getinfo(name).file_size)
 
 
 def _refuse_many_values(text: str) -> str:
@@ -443,7 +447,7 @@ def _missing_events(events: "list[dict[str, Any]]", inclusion: "dict[int, Any]")
 def _check_payloads(proof: zipfile.ZipFile, events: "list[Any]", confirmed: "list[str]", problems: "list[str]") -> None:
     payloads = set(re.findall('"payload_sha256":"([0-9a-f]{64})"', " ".join(event["state"] for event in events)))
     for digest in (name[len("payloads/") :] for name in proof.namelist() if name.startswith("payloads/")):
-        is_right = digest in payloads and hashlib.sha256(proof.read(f"payloads/{digest}")).hexdigest() == digest
+        is_right = digest in payloads and hashlib.sha256(read_member(proof, f"payloads/{digest}")).hexdigest() == digest
         (confirmed if is_right else problems).append(f"payload {digest}: {'matches' if is_right else 'does not match'}")
 
 
@@ -493,7 +497,3 @@ def key_argument(argument: str) -> str:
 def _printable(sentence: str) -> str:
     """Return the first MAX_SENTENCE characters with control characters escaped, since the file may contain any text."""
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in sentence[:MAX_SENTENCE])
-
-
-if __name__ == "__main__":
-    sys.exit(run())

@@ -75,6 +75,8 @@ def write_bombs(kind: str, content: bytes, file: Path) -> Iterator[Path]:
             for name in names:
                 file.write_bytes(_zip_with(content, name, _filling(b" ", _BOMB_BYTES // 10)))
                 yield file
+            file.write_bytes(_zip_with_false_size(content, names[-1]))
+            yield file
             for name, pieces in _of_many_values(content) if kind == "proof" else ():
                 file.write_bytes(_zip_with(content, name, pieces))
                 yield file
@@ -124,6 +126,24 @@ def _of_values(content: bytes) -> Iterator[bytes]:
 
 def _filling(pattern: bytes, size: int) -> Iterator[bytes]:
     return (pattern * (_MIB // len(pattern)) for _ in range(size // _MIB))
+
+
+def _zip_with_false_size(content: bytes, changed: str) -> bytes:
+    """Return the zip with a member that is larger than the zip says: the member's bytes, and blanks after them."""
+    written = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(content)) as opened,
+        zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as target,
+    ):
+        for name in opened.namelist():
+            with target.open(name, "w") as member:
+                member.write(opened.read(name))
+                if name == changed:
+                    for piece in _filling(b" ", _BOMB_BYTES):
+                        member.write(piece)
+            entry = target.getinfo(name)
+            entry.file_size, entry.CRC = opened.getinfo(name).file_size, opened.getinfo(name).CRC
+    return written.getvalue()
 
 
 def _zip_with(content: bytes, changed: str, pieces: Iterator[bytes] | list[bytes]) -> bytes:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventstore.aggregates import import_process
-from eventstore.proof import verifier
+from eventstore.proof import sample_verifier, verifier
 from eventstore.proof.proof import write_proof
 from eventstore.proof.verifier import Invalid, check
 from tests.support.auditors import BUILD, audited, build_zipapp
@@ -169,6 +169,28 @@ def test_a_proof_that_is_larger_than_any_is_not_read(proof: Path, folder: Path) 
     refused(folder, bomb, "and a file in it not more than")
     many = rewritten(proof, folder / "many.zip", {f"payloads/{n}": b"" for n in range(verifier.MAX_MEMBERS + 1)})
     refused(folder, many, "must not have more than")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_proof_is_compressed_with_deflate_only(proof: Path, folder: Path, method: int) -> None:
+    """Of other formats, Python decompresses a few kilobytes to any size at once."""
+    other = folder / "other.zip"
+    with zipfile.ZipFile(proof) as read, zipfile.ZipFile(other, "w", method) as written:
+        for name in read.namelist():
+            written.writestr(name, read.read(name))
+    refused(folder, other, "a file of a proof must be stored or compressed with deflate")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_findings_are_printed_in_any_encoding(log: Log, monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
+    external = "Łódź-1"
+    with log.ledger() as ledger:
+        ledger.execute(import_process.stream_of(SUPPLIER, external), stage(), at=NOON, by="t")
+    monkeypatch.setattr(sys, "argv", ["importledger-verify", str(proof_of(log, external)), "--key", KEY.verifier])
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding=encoding))
+    assert sample_verifier.run() == 0
+    sys.stdout.seek(0)
+    assert "\\u0141" in sys.stdout.read()
 
 
 @given(
