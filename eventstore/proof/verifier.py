@@ -30,10 +30,8 @@ from typing import IO, Any, NamedTuple, cast
 FORMAT = 1
 MAX_MEMBERS, MAX_MEMBER_BYTES, MAX_BYTES = 10_000, 64_000_000, 512_000_000
 """Most files of a proof, most bytes of a file and of all files, according to the zip. Larger proofs are not read."""
-MAX_VALUES = 2_000_000
-"""Most values in a JSON text, each of which may take a hundred bytes of memory. Larger texts are not read."""
-MAX_LISTED, MAX_PROBLEMS, MAX_SENTENCE = 10, 500, 1_000
-"""Most numbers in a sentence, most problems that are printed, and most characters of a printed line."""
+MAX_VALUES, MAX_LISTED, MAX_PROBLEMS, MAX_SENTENCE = 2_000_000, 10, 500, 1_000
+"""Most values of a JSON text, numbers in a sentence, problems that are printed, and characters of a printed line."""
 COLUMNS = ("position", "stream", "version", "topic", "recorded_at",
            "supplier", "caused_by", "command_id", "code_version", "state")  # fmt: skip
 """Columns of a row, in the leaf's order."""
@@ -399,10 +397,8 @@ def check(proof: zipfile.ZipFile, key: "str | None", against: Sequence[str]) -> 
 def _refuse_large(proof: zipfile.ZipFile) -> None:
     """Raise Invalid for a proof that would need too much memory or time, or hides a file, before reading it."""
     names, end = Counter(proof.namelist()), cast("IO[bytes]", proof.fp)
-    if repeated := [name for name in names if names[name] > 1]:  # other readers may read another member
-        raise Invalid(f"{repeated[0]} must not be repeated")
-    if any(member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for member in proof.infolist()):
-        raise Invalid("a file of a proof must be stored or compressed with deflate")
+    if wrong := [m.filename for m in proof.infolist() if names[m.filename] > 1 or m.compress_type > 8]:  # deflate
+        raise Invalid(f"{wrong[0]} must not be repeated, and must be stored or compressed with deflate")
     end.seek(-22 - len(proof.comment), 2)
     if int.from_bytes(end.read(12)[10:], "little") != len(names):
         raise Invalid("the directory of the zip must list as many files as the end of the zip says")
@@ -497,3 +493,7 @@ def key_argument(argument: str) -> str:
 def _printable(sentence: str) -> str:
     """Return the first MAX_SENTENCE characters with control characters escaped, since the file may contain any text."""
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in sentence[:MAX_SENTENCE])
+
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -228,8 +228,8 @@ def _moment(text: str, form: str, field: str) -> datetime:
 def _of_century(moment: datetime, text: str, field: str) -> datetime:
     """Return a date with a two-digit year, a birth date in the last century.
 
-    Raises ValueError for a birth date that may also be in this century, and for another date that is probably not in
-    this century, such as a contract's begin in 65.
+    Raises ValueError for a birth date that may also be in this century. Another date more than 20 years ahead is also a
+    ValueError, such as a contract's begin in 65.
     """
     this_year = date.today().year  # noqa: DTZ011 - one day more or less does not matter
     if field == _BIRTH and moment.year % 100 > this_year % 100:

@@ -178,7 +178,7 @@ def test_a_proof_is_compressed_with_deflate_only(proof: Path, folder: Path, meth
     with zipfile.ZipFile(proof) as read, zipfile.ZipFile(other, "w", method) as written:
         for name in read.namelist():
             written.writestr(name, read.read(name))
-    refused(folder, other, "a file of a proof must be stored or compressed with deflate")
+    refused(folder, other, "must be stored or compressed with deflate")
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
