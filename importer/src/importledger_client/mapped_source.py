@@ -57,6 +57,18 @@ _DOUBTS = {
         " or '0001: correct the column, also with an expression, or list the text in `texts` of the mapping."
     ),
 }
+_BOOLEAN = translatable(
+    "column {column}: {place}, and {path} is a text: Excel may have made it of another text, such as the name Wahr."
+    " Format the column as text and type its values again, or read it with a lookup `table`."
+)
+_DATED = translatable(
+    "column {column}: {place}, and {path} is a text: Excel may have made the date of another text. Format the column as"
+    " text and type its values again. If they are dates, say `{form}`."
+)
+_SIGNS = translatable(
+    "column {column}: {place}, and {path} is a text: format the column as text and type its values again, or say what"
+    " to send, such as `{form}` for the number alone."
+)
 
 
 class Traced(NamedTuple):
@@ -314,37 +326,16 @@ class MappedSource(Source):
                 yield _(_DOUBTS[pattern], column=named(alias, column), place=place, text=text)
 
     def _changed_texts(self) -> Iterator[str]:
-        """Yield sentences on text columns: Excel changes 1/2 to a date, the name Wahr to a boolean, and shows
-        17 as KD-17.
-        """
+        """Yield sentences on text columns with values that Excel may have made of a text, or shows with other signs."""
         for alias, column, path in dict.fromkeys(text_columns(self.plan.account)):
-            if location := self.tables[alias].booleans.get(column):
-                yield _(
-                    "column {column}: {place}, and {path} is a text: Excel may have made it of another text, such as"
-                    " the name Wahr. Format the column as text and type its values again, or read it with a lookup"
-                    " `table`.",
-                    column=named(alias, column),
-                    place=location,
-                    path=path,
-                )
-            if location := self.tables[alias].dated.get(column):
-                yield _(
-                    "column {column}: {place}, and {path} is a text: Excel may have made the date of another text."
-                    " Format the column as text and type its values again. If they are dates, say `{form}`.",
-                    column=named(alias, column),
-                    place=location,
-                    path=path,
-                    form=f"{{column: {column}, format: YYYY-MM-DD}}",
-                )
-            if location := self.tables[alias].signs.get(column):
-                yield _(
-                    "column {column}: {place}, and {path} is a text: format the column as text and type its values"
-                    " again, or say what to send, such as `{form}` for the number alone.",
-                    column=named(alias, column),
-                    place=location,
-                    path=path,
-                    form=f"{{sql: '\"{column}\"'}}",
-                )
+            table = self.tables[alias]
+            for places, sentence, form in (
+                (table.booleans, _BOOLEAN, ""),
+                (table.dated, _DATED, f"{{column: {column}, format: YYYY-MM-DD}}"),
+                (table.signs, _SIGNS, f"{{sql: '\"{column}\"'}}"),
+            ):
+                if place := places.get(column):
+                    yield _(sentence, column=named(alias, column), place=place, path=path, form=form)
 
     def _decided(self, lines: Iterator[Line], path: Path) -> Iterator[Line]:
         """Store all lines in a file, then yield them.
