@@ -85,10 +85,11 @@ class HealthChecks(Endpoint):
             why_not = _NO_SCHEMA
         except StoreUnavailable as error:
             reason = cleaned(first_line(error))
-            why_not = Sentence(
+            no_answer = Sentence(
                 f"The database does not answer, or accepts no writes: {reason}.",
                 f"Die Datenbank antwortet nicht oder lässt keine Schreibzugriffe zu: {reason}.",
             )
+            why_not = _DATABASE_FULL if is_disk_full() else no_answer
         if why_not is INTAKE_STOPPED:
             raise ApiError(503, why_not, code=STOPPED, headers=RETRY_STOPPED)
         if why_not is not None:

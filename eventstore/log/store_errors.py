@@ -4,6 +4,8 @@ The driver's own classes are not enough: a deadlock and a value too long for an 
 read-only file system is a missing privilege.
 """
 
+import errno
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,6 +47,10 @@ Their errors about a read-only file system have the code of a missing right.
 
 FULL_S = 10.0
 """Time for which a database counts as full after it has reported so, in seconds."""
+
+
+_NO_SPACE = os.strerror(errno.ENOSPC)
+"""Text with which Postgres refuses a new connection while its disk is full. Such an error has no SQLSTATE."""
 
 
 class _Full:
@@ -92,8 +98,9 @@ def store_errors() -> Iterator[None]:
             raise IntakeStopped("intake is stopped") from error
         if error.sqlstate == NOT_COMPARED:
             raise NotCompared("the log was not compared with its checkpoints yet") from error
-        if isinstance(error, DiskFull):
+        reason = _reason(error)
+        if isinstance(error, DiskFull) or _NO_SPACE in reason:
             _Full.at = time.monotonic()
         if is_unavailable(error):
-            raise StoreUnavailable(_reason(error)) from error
+            raise StoreUnavailable(reason) from error
         raise

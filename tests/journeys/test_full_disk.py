@@ -62,7 +62,7 @@ def test_a_full_disk_ends_no_process_and_leaves_reads_and_the_console(folder: Pa
         answer, _ = service.request("GET", "/readyz")
         assert (answer.status, "disk" in answer.body["detail"]) == (503, True)
         assert pids == {role: [process.pid for process in service.processes(role)] for role in pids}
-        assert_an_api_elsewhere_tells_the_reason(service, importer, folder)
+        assert_an_api_elsewhere_names_the_reason(service, importer, folder)
         assert pids == {role: [process.pid for process in service.processes(role)] for role in pids}
         ballast.unlink()
         wait_for(lambda: service.raw("GET", "/readyz")[0] == 200, "the service is ready again")
@@ -80,10 +80,10 @@ def statuses_of_creates(
         return [client.create(encoded(account)).status for account in accounts]
 
 
-def assert_an_api_elsewhere_tells_the_reason(service: RunningService, importer: Importer, folder: Path) -> None:
-    """Send accounts to another api on the same database until its `/readyz` tells the reason.
+def assert_an_api_elsewhere_names_the_reason(service: RunningService, importer: Importer, folder: Path) -> None:
+    """Send accounts to another api on the same database until its `/readyz` names the reason.
 
-    It may tell it from its start on, or only when the space is used that Postgres has freed meanwhile.
+    It may do so from its start on, or only when the space is used that Postgres has freed meanwhile.
     """
     port, connections = free_port(), DataConnections(service)
     environment = {"DATABASE_URL": connections.database_url, "IMPORTLEDGER_DATA_DIR": str(folder / "elsewhere")}
@@ -92,13 +92,13 @@ def assert_an_api_elsewhere_tells_the_reason(service: RunningService, importer: 
     with start_role("api", "--port", str(port), environment=environment, log=folder / "elsewhere.log"):
         elsewhere = RunningService(f"http://127.0.0.1:{port}", environment, None)
 
-        def is_told() -> bool:
+        def is_named() -> bool:
             assert set(statuses_of_creates(elsewhere, importer, first=next(numbers), count=20)) <= {201, 503}
             answer, _ = elsewhere.request("GET", "/readyz")
             return bool(answer.body.get("detail") == "The disk of the database is full.")
 
         wait_for(lambda: answers(elsewhere.base_url), "the other api answers")
-        wait_for(is_told, "the other api tells the reason")
+        wait_for(is_named, "the other api names the reason")
 
 
 def answers(url: str) -> bool:

@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from eventstore.errors import StoreUnavailable, VersionConflict
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload, keys_for
 from eventstore.log.rows import value_of
-from eventstore.log.store_errors import is_unavailable, store_errors
+from eventstore.log.store_errors import _Full, is_disk_full, is_unavailable, store_errors
 from projections import INLINE
 from tests.support.databases import Admin
 from tests.support.make import NOON, stage
@@ -192,3 +193,20 @@ def test_content_that_no_index_can_hold_fails_alone_and_is_no_unavailable_store(
 def test_each_code_is_decided(postgres: PostgresUrls, raised: str, expected: type[Exception]) -> None:
     with pytest.raises(expected), store_errors(), psycopg.connect(postgres.service) as connection:
         connection.execute(f"DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '{raised}'; END $$".encode())
+
+
+@pytest.mark.parametrize(
+    ("error", "is_full"),
+    [
+        (errors.DiskFull("could not extend file"), True),
+        (psycopg.OperationalError("FATAL:  could not write init file: No space left on device"), True),
+        (psycopg.OperationalError("connection refused"), False),
+    ],
+)
+def test_a_full_disk_is_noticed_by_writes_and_by_new_connections(
+    error: psycopg.Error, is_full: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Full, "at", -inf)
+    with pytest.raises(StoreUnavailable), store_errors():
+        raise error
+    assert is_disk_full() == is_full
